@@ -2,20 +2,49 @@
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Iterator
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple
 
 import orjson
 
 from ganeti_steward.core.config.values import History
-from ganeti_steward.core.errors import StewardError
+from ganeti_steward.core.errors import StewardError, reason_of
 from ganeti_steward.core.ganeti.this_node import cluster_name
-from ganeti_steward.core.iallocator import history
-from ganeti_steward.core.iallocator.history import Call, Entry, about
+from ganeti_steward.core.iallocator.history import (
+    ANSWER,
+    CALL,
+    REQUEST,
+    Call,
+    about,
+    cluster_of,
+    names,
+)
+from ganeti_steward.core.safe_files import UnsafeFile, read_own
+
+#: Bytes of one file that are read; an allocator's message has less.
+_MOST_READ: Final = 2**28
+
+#: No call is as late, in ns since the epoch: the year 2262.
+_LAST: Final = 2**63
+
+#: What stands for the one before the last.
+PREVIOUS: Final = "previous"
+
+
+class Entry(NamedTuple):
+    """One kept call."""
+
+    name: str
+    call: Call
+    request: bytes
+    answer: bytes
+    """standard output, or the error text when the exit status is not 0"""
+
 
 #: What a command takes as one kept request.
-WHICH: Final = f"a number (1 is the last one), {history.PREVIOUS!r} (2) or a name"
+WHICH: Final = f"a number (1 is the last one), {PREVIOUS!r} (2) or a name"
 
 #: The type of which a part can be done.
 _BATCH: Final = "multi-allocate"
@@ -26,7 +55,7 @@ HEADINGS: Final = ("#", "Time", "Type", "Instance", "Answer", "Name")
 
 def kept_request(config: History, which: str = "") -> Entry:
     """A kept request of this cluster, see `WHICH`; empty: the last.  Raises StewardError."""
-    found = history.entry(config, which, cluster_name())
+    found = entry(config, which, cluster_name())
     if found.call.type:
         return found
     what = about(_object(found.request))
@@ -41,14 +70,14 @@ def described(entry: Entry) -> str:
 
 def rows(config: History) -> Iterator[tuple[str, ...]]:
     """Each kept request, the oldest first; those of other clusters have no number."""
-    numbers = {name: at for at, name in enumerate(history.numbered(config, cluster_name()), 1)}
-    for name in history.names(config):
+    numbers = {name: at for at, name in enumerate(numbered(config, cluster_name()), 1)}
+    for name in names(config):
         number = str(numbers.get(name, "-"))
         try:
-            call = history.read_call(config, name)
+            call = read_call(config, name)
             # A request can have many MB, and its own description is beside it.
             call = call if call.type else kept_request(config, name).call
-            word = _answer(history.content(config, name, history.ANSWER), call)
+            word = _answer(content(config, name, ANSWER), call)
         except (OSError, StewardError):
             # Dropped from the ring meanwhile, or no kept request at all.
             yield number, "-", "-", "-", "unreadable", name
@@ -77,3 +106,78 @@ def _object(raw: bytes) -> dict[str, Any]:
     except orjson.JSONDecodeError:
         return {}
     return value if isinstance(value, dict) else {}
+
+
+# -- reading what is kept
+
+
+def numbered(config: History, cluster: str) -> list[str]:
+    """The kept calls of a cluster, the last one first: the first has the number 1.
+
+    Those without a cluster count as well; where ``cluster`` is empty, all do.
+    """
+    found = reversed(names(config))
+    return [name for name in found if not cluster or cluster_of(name) in ("", cluster)]
+
+
+def entry(config: History, name: str = "", cluster: str = "") -> Entry:
+    """One kept call by name or number, or the last one; raises StewardError when there is none.
+
+    ``cluster``: the one whose calls are numbered.
+    """
+    chosen = _chosen(config, name, cluster)
+    fault = f"history {config.directory}: {chosen} cannot be read"
+    try:
+        request, answer = (content(config, chosen, file) for file in (REQUEST, ANSWER))
+    except (OSError, UnsafeFile) as err:
+        raise StewardError(f"{fault}: {reason_of(err)}") from None
+    return Entry(chosen, read_call(config, chosen), request, answer)
+
+
+def read_call(config: History, name: str) -> Call:
+    """A kept call without request and answer; raises StewardError."""
+    try:
+        call: dict[str, Any] = orjson.loads(content(config, name, CALL))
+        arguments: Sequence[str] = call.pop("arguments")
+        return _checked(Call(arguments=tuple(arguments), **call))
+    except (OSError, UnsafeFile, ValueError, TypeError, KeyError, AttributeError) as err:
+        fault = f"history {config.directory}: {name} cannot be read"
+        raise StewardError(f"{fault}: {reason_of(err)}") from None
+
+
+def _checked(call: Call) -> Call:
+    """A call whose fields are of their kinds; raises ValueError."""
+    numbers = (call.started, call.pid, call.status)
+    if not (all(type(one) is int for one in numbers) and 0 <= call.started < _LAST):
+        raise ValueError("something in it is of another kind than expected")
+    if not all(isinstance(one, str) for one in call.arguments):
+        raise ValueError("its arguments are no texts")
+    return call
+
+
+def content(config: History, name: str, file: str) -> bytes:
+    """One file of a kept call; raises UnsafeFile, OSError."""
+    return read_own(os.path.join(config.directory, name, file), _MOST_READ)
+
+
+def _chosen(config: History, name: str, cluster: str) -> str:
+    """The name of a kept call; raises StewardError."""
+    where, known = f"history {config.directory}", names(config)
+    if not known:
+        raise StewardError(f"{where}: no request is kept there")
+    if name in known:
+        return name
+    number = 2 if name == PREVIOUS else int(name or "1") if _is_number(name) else 0
+    if not number:
+        raise StewardError(f"{where}: no request is kept as {name!r}")
+    own = numbered(config, cluster)
+    if not own:
+        others = ", ".join(sorted({cluster_of(one) for one in known}))
+        raise StewardError(f"{where}: no request of {cluster} is kept there, only of {others}")
+    if number > len(own):
+        raise StewardError(f"{where}: there is no request {number}, {len(own)} are kept")
+    return own[number - 1]
+
+
+def _is_number(name: str) -> bool:
+    return not name or (name.isascii() and name.isdigit() and len(name) < 9)

@@ -112,19 +112,6 @@ def load_lenient(raw: bytes) -> Any:
     return json.loads(text, parse_int=_integer)
 
 
-def text_member(text: str, name: str) -> str:
-    """A text in the object that a JSON text is, whatever else it holds; empty where there is none.
-
-    What it belongs to must not be hidden by another member, such as a number that is none.
-    """
-    try:
-        given = load_lenient(text.encode(errors="replace"))
-    except ValueError:
-        return ""
-    value = given.get(name) if isinstance(given, dict) else None
-    return value if isinstance(value, str) else ""
-
-
 def _integer(digits: str) -> int | float:
     return int(digits) if len(digits) <= _DIGITS else float(digits)
 

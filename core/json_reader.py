@@ -232,3 +232,8 @@ class Section:
             if self.faults.many:
                 return
             yield Section(data, kind, name, self.faults)
+
+
+def counted(number: int, what: str) -> str:
+    """``1 job``, ``2 jobs``."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

@@ -99,6 +99,9 @@ BELOW_KERNEL: Final = ("", "process")
 #: Lines of code of the kernel, without blank lines, comments and docstrings.
 LARGEST_KERNEL: Final = 3600
 
+#: Lines of code of the whole core, likewise.
+LARGEST_CORE: Final = 8000
+
 #: The only module of the core that names modules of other rooms.
 BUILTINS: Final = "core/builtins.py"
 
@@ -350,6 +353,11 @@ def lines_of_code(file: Path) -> int:
 def test_the_kernel_is_small() -> None:
     number = sum(map(lines_of_code, kernel()))
     assert number <= LARGEST_KERNEL, "move what an allocation does not need out of the kernel"
+
+
+def test_the_core_is_small() -> None:
+    number = sum(map(lines_of_code, modules("core")))
+    assert number <= LARGEST_CORE, "move what only one room uses to that room"
 
 
 @pytest.mark.parametrize("room", [*ARROWS, "tests"])

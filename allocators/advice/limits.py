@@ -19,10 +19,10 @@ from ganeti_steward.allocators.advice.case import (
     with_group,
     with_groups,
 )
+from ganeti_steward.core.json_reader import counted
 from ganeti_steward.core.model.cluster import Cluster, Group, Instance, MinMax, Node, Spec
 from ganeti_steward.core.model.requests import Allocate, ChangeGroup, MultiAllocate
 from ganeti_steward.core.model.sent import Sent
-from ganeti_steward.core.units import counted
 
 #: How many drained nodes are tried.
 _MOST: Final = 20

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from time import process_time
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ganeti_steward.allocators.advice.case import Case, Suggestion, Trier
 from ganeti_steward.allocators.jobs.job_sets import commands
+from ganeti_steward.allocators.state.names import Names
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import COMMAND_PREFIX, PluginError, StewardError
 from ganeti_steward.core.hooks.calls import PluginRules, call
@@ -16,8 +18,6 @@ from ganeti_steward.core.hooks.isolation import isolated
 from ganeti_steward.core.hooks.manager import Plugins
 from ganeti_steward.core.iallocator.request_types import outcome_fault
 from ganeti_steward.core.model.answer import Answer, Outcome, Refusal
-from ganeti_steward.core.model.explanation import Obstacle, Proposal, Proposals, ProposedMove
-from ganeti_steward.core.model.names import Names
 from ganeti_steward.core.model.requests import (
     HOOKS,
     TYPE_NAMES,
@@ -32,6 +32,56 @@ if TYPE_CHECKING:
     from ganeti_steward.core.model.cluster import Cluster
     from ganeti_steward.core.model.context import Context
     from ganeti_steward.core.model.site_rules import SiteRules
+
+
+@dataclass(frozen=True, slots=True)
+class ProposedMove:
+    """One move of another instance that makes room."""
+
+    instance: str
+    before: tuple[str, ...]
+    """its nodes, primary first"""
+    after: tuple[str, ...]
+    copied: int
+    """MiB of disk that are copied"""
+    commands: tuple[str, ...]
+    """lines for a shell on the master"""
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A change after which a refused request succeeds; it was tried."""
+
+    kind: str
+    text: str
+    moves: tuple[ProposedMove, ...] = ()
+    nodes: tuple[str, ...] = ()
+    """where a new instance goes then, primary first; empty for other requests"""
+
+
+@dataclass(frozen=True, slots=True)
+class Proposals:
+    """The changes found for one refusal."""
+
+    found: tuple[Proposal, ...]
+    tried: int
+    """number of changes that were tried"""
+    bounded: bool
+    """whether time ran out before everything was tried"""
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """The first thing that keeps an instance from one node in one role."""
+
+    instance: str
+    node: str
+    role: str
+    rule: str
+    """empty where the node would do"""
+    reason: str
+    proposals: Proposals | None = None
+    """what would remove it; None where nothing has to be removed"""
 
 
 class Trials:

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from ganeti_steward.allocators.rules.groups import takes_instances
+from ganeti_steward.allocators.state.names import group_named
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.model.cluster import Cluster, Disk, Group, Instance, MinMax, Node, Spec
-from ganeti_steward.core.model.names import group_named
 from ganeti_steward.core.model.requests import Allocate
 
 MEMORY: Final = "memory"

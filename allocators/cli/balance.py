@@ -24,9 +24,9 @@ from ganeti_steward.core.commands.tables import add_table_options, print_notes, 
 from ganeti_steward.core.commands.terminal import progress
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
+from ganeti_steward.core.json_reader import counted
 from ganeti_steward.core.model.opcodes import Job
 from ganeti_steward.core.model.options import Options, parse_options
-from ganeti_steward.core.units import counted
 
 JobSets = Sequence[Sequence[Job]]
 

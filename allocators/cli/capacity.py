@@ -23,6 +23,8 @@ from ganeti_steward.allocators.cli.instance_options import (
     known_template,
 )
 from ganeti_steward.allocators.overview.picture import write_plot
+from ganeti_steward.allocators.state.names import short_names
+from ganeti_steward.allocators.state.sizes import UNITS, format_size, parse_size
 from ganeti_steward.core.builtins import ALLOCATION
 from ganeti_steward.core.commands import tables
 from ganeti_steward.core.commands.cluster_options import add_source_options, read_source
@@ -33,13 +35,11 @@ from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import EXIT_OK, StewardError
 from ganeti_steward.core.ganeti.sources import Source
 from ganeti_steward.core.iallocator.dispatch import dispatch
-from ganeti_steward.core.json_reader import quoted
+from ganeti_steward.core.json_reader import counted, quoted
 from ganeti_steward.core.model.answer import Refusal
 from ganeti_steward.core.model.cluster import Cluster, Spec
-from ganeti_steward.core.model.names import short_names
 from ganeti_steward.core.model.options import Options, parse_options
 from ganeti_steward.core.model.requests import Allocate, Capacity
-from ganeti_steward.core.units import counted, format_size, parse_size
 
 #: Places shown of each size, without --placements.
 _SHOWN: Final = 3
@@ -71,7 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_passed_options(parser, example="--ignore-soft-errors")
     add_plot_option(parser, "filled by the first count")
     tables.add_table_options(parser)
-    tables.add_units_option(parser)
+    add_units_option(parser)
     add_instance_options(parser)
     add_source_options(parser)
 
@@ -200,7 +200,7 @@ def as_text(cluster: Cluster, runs: Sequence[sizes.Run], options: argparse.Names
 def _sizes_text(cluster: Cluster, runs: Sequence[sizes.Run], options: argparse.Namespace) -> str:
     """A line for each size, then its places: in the same line for scripts, below it for people."""
     steps = [(run.mode, step) for run in runs for step in run.filling.steps]
-    rows = [_row(mode, step, tables.units_of(options)) for mode, step in steps]
+    rows = [_row(mode, step, units_of(options)) for mode, step in steps]
     headings = ("Mode", "Template", "Memory", "Disk", "VCPUs", "Fit", "Runs out first")
     if options.separator is not None:
         whole = _places([step for _, step in steps], {}, all_of_them=options.placements)
@@ -246,7 +246,7 @@ def _nodes(
     cluster: Cluster, runs: Sequence[sizes.Run], options: argparse.Namespace
 ) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
     """What is free on each node now and after each run."""
-    units = tables.units_of(options)
+    units = units_of(options)
     short = short_names([node.name for node in cluster.nodes])
     headings = ["Node", "Free memory", "Free disk"]
     for run in runs:
@@ -296,3 +296,19 @@ def _size(step: sizes.SizeCount) -> dict[str, object]:
         "placements": step.placements,
         "limited_by": step.limited_by,
     }
+
+
+def add_units_option(parser: argparse.ArgumentParser) -> None:
+    """Ganeti's option for the sizes in a table."""
+    parser.add_argument(
+        "--units",
+        choices=UNITS,
+        help="the unit of memory and disk: h (scaled, with a suffix), m, g or t; default: h, "
+        "with --separator m",
+    )
+
+
+def units_of(options: argparse.Namespace) -> str:
+    """The unit chosen, or that of Ganeti's commands."""
+    default = "h" if options.separator is None else "m"
+    return str(options.units or default)

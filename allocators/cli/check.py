@@ -15,20 +15,20 @@ from ganeti_steward.allocators.balancing.planning.plan_balance import (
     resolve,
 )
 from ganeti_steward.allocators.cli import allocator_options
-from ganeti_steward.allocators.cli.texts import gib, group_as_data, totals
+from ganeti_steward.allocators.cli.texts import BAD, GOOD, gib, group_as_data, painted, totals
 from ganeti_steward.allocators.jobs.job_sets import job_sets
+from ganeti_steward.allocators.state.names import short_names
 from ganeti_steward.core.builtins import ALLOCATION
 from ganeti_steward.core.commands.cluster_options import add_source_options, read_source
 from ganeti_steward.core.commands.configuration import configuration
 from ganeti_steward.core.commands.manual import describe
 from ganeti_steward.core.commands.tables import print_notes, table, wrapped
-from ganeti_steward.core.commands.terminal import BAD, GOOD, painted, progress
+from ganeti_steward.core.commands.terminal import progress
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
+from ganeti_steward.core.json_reader import counted
 from ganeti_steward.core.model.cluster import Cluster, Node
 from ganeti_steward.core.model.explanation import GroupBalance, GroupHealth
-from ganeti_steward.core.model.names import short_names
 from ganeti_steward.core.model.options import parse_options
-from ganeti_steward.core.units import counted
 
 #: What the names of all shell variables begin with.
 PREFIX: Final = "GNT_STEWARD_CHECK_"

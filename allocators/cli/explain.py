@@ -18,12 +18,12 @@ from ganeti_steward.allocators.cli.allocator_options import (
     add_passed_options,
     option,
 )
+from ganeti_steward.allocators.cli.texts import BAD, GOOD, for_terminal, painted
 from ganeti_steward.allocators.kept_requests import WHICH, described, kept_request
 from ganeti_steward.core.builtins import ALLOCATION
 from ganeti_steward.core.commands.configuration import configuration
 from ganeti_steward.core.commands.manual import describe
-from ganeti_steward.core.commands.tables import for_terminal
-from ganeti_steward.core.commands.terminal import BAD, GOOD, painted, progress
+from ganeti_steward.core.commands.terminal import progress
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import EXIT_OK, PluginError
 from ganeti_steward.core.ganeti.sources import read_file

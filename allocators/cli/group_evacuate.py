@@ -16,6 +16,7 @@ from ganeti_steward.allocators.cli import run_options
 from ganeti_steward.allocators.cli.allocator_options import add_passed_options, option
 from ganeti_steward.allocators.cli.texts import gib
 from ganeti_steward.allocators.jobs.job_sets import failing_over, job_sets, script, steps
+from ganeti_steward.allocators.state.names import group_named
 from ganeti_steward.core.builtins import ALLOCATION
 from ganeti_steward.core.commands.cluster_options import add_source_options, read_source
 from ganeti_steward.core.commands.configuration import configuration
@@ -24,13 +25,12 @@ from ganeti_steward.core.commands.tables import add_table_options, print_notes, 
 from ganeti_steward.core.commands.terminal import progress
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
 from ganeti_steward.core.iallocator.dispatch import dispatch
+from ganeti_steward.core.json_reader import counted
 from ganeti_steward.core.model.answer import Refusal
 from ganeti_steward.core.model.cluster import Cluster, Group
-from ganeti_steward.core.model.names import group_named
 from ganeti_steward.core.model.opcodes import Job
 from ganeti_steward.core.model.options import parse_options
 from ganeti_steward.core.model.requests import ChangeGroup
-from ganeti_steward.core.units import counted
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

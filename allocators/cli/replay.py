@@ -6,6 +6,7 @@ import argparse
 import sys
 
 from ganeti_steward.allocators import kept_requests
+from ganeti_steward.allocators.kept_requests import Entry
 from ganeti_steward.core import builtins
 from ganeti_steward.core.builtins import ALLOCATION
 from ganeti_steward.core.commands.configuration import configuration
@@ -14,7 +15,6 @@ from ganeti_steward.core.commands.tables import add_table_options, table
 from ganeti_steward.core.commands.terminal import progress
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
 from ganeti_steward.core.iallocator.dispatch import answer_message
-from ganeti_steward.core.iallocator.history import Entry
 from ganeti_steward.core.iallocator.members import Question
 from ganeti_steward.core.iallocator.message import read_message, write_answer
 from ganeti_steward.core.model.options import parse_options

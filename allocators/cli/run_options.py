@@ -16,9 +16,9 @@ from ganeti_steward.allocators.overview.picture import write_text
 from ganeti_steward.core.commands.cluster_options import add_reason_option
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.sources import Source
+from ganeti_steward.core.json_reader import counted
 from ganeti_steward.core.model.cluster import Cluster
 from ganeti_steward.core.model.opcodes import Job
-from ganeti_steward.core.units import counted
 
 #: The value of ``-C`` without a file.
 PRINTED: Final = "-"

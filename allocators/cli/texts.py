@@ -6,14 +6,19 @@ one can be meant.
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TextIO
 
+from ganeti_steward.allocators.advice.proposals import Obstacle, Proposal, Proposals
 from ganeti_steward.allocators.jobs.job_sets import Step
 from ganeti_steward.allocators.score.tolerance import TOLERANCE
-from ganeti_steward.core.commands.tables import WIDTH, for_terminal, table, wrapped
+from ganeti_steward.allocators.state.names import short_names
+from ganeti_steward.core.commands.tables import WIDTH, table, wrapped
+from ganeti_steward.core.commands.terminal import understands_codes
 from ganeti_steward.core.errors import StewardError
-from ganeti_steward.core.json_reader import quoted
+from ganeti_steward.core.json_reader import counted, quoted
 from ganeti_steward.core.model.explanation import (
     Explained,
     Explanation,
@@ -21,14 +26,16 @@ from ganeti_steward.core.model.explanation import (
     GroupVerdict,
     Move,
     NodeVerdict,
-    Obstacle,
     Place,
-    Proposal,
-    Proposals,
 )
-from ganeti_steward.core.model.names import short_names
 from ganeti_steward.core.model.site_rules import ROLES
-from ganeti_steward.core.units import counted
+
+#: Codes of the terminal's own colours, which its user has chosen to be readable.
+GOOD: Final = "32"
+
+WARN: Final = "33"
+
+BAD: Final = "31;1"
 
 #: As many nodes with the same verdict have a row each.
 _SINGLE: Final = 3
@@ -271,3 +278,24 @@ def moves_script(proposal: Proposal, name: str) -> str:
         lines += [f"# move {at} of {number}: {move.instance} {places}, {copied}", *move.commands]
     lines.append(f"# then {name} fits on {'/'.join(proposal.nodes)}")
     return "".join(f"{line}\n" for line in lines)
+
+
+def for_terminal(text: str) -> str:
+    """A sentence wrapped where it is printed on a terminal, otherwise in one line, for grep."""
+    if not sys.stdout.isatty():
+        return f"{text}\n"
+    import shutil  # with the archives it reads
+
+    return wrapped(text, shutil.get_terminal_size().columns)
+
+
+def painted(text: str, colour: str, stream: TextIO | None = None) -> str:
+    """The text in a colour, where ``stream`` (default: standard output) shows any.
+
+    ``colour``: one of the codes above; empty: as it is.  Line ends stay outside.
+    """
+    out = sys.stdout if stream is None else stream
+    body = text.rstrip("\n")
+    if not body or not colour or os.environ.get("NO_COLOR") or not understands_codes(out):
+        return text
+    return f"\x1b[{colour}m{body}\x1b[0m{text[len(body) :]}"

@@ -10,9 +10,10 @@ import shlex
 from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple
 
+from ganeti_steward.allocators.jobs.operations import nodes_after
+from ganeti_steward.core.json_reader import counted
 from ganeti_steward.core.model.cluster import Cluster, Instance
-from ganeti_steward.core.model.opcodes import FAILOVER, MIGRATE, MOVES, Job, Operation, nodes_after
-from ganeti_steward.core.units import counted
+from ganeti_steward.core.model.opcodes import FAILOVER, MIGRATE, MOVES, Job, Operation
 
 #: What a table calls the operations, by the commands of gnt-instance.
 _SHORT: Final = {"replace-disks": "replace"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ganeti_steward.allocators.jobs.operations import moves_result
 from ganeti_steward.allocators.moves.best_move import (
     BestMoveSearch,
     MoveTask,
@@ -17,7 +18,7 @@ from ganeti_steward.allocators.placement.info import disk_note, group_refusal
 from ganeti_steward.allocators.rules.move_kinds import job
 from ganeti_steward.allocators.score.final_score import FinalScore
 from ganeti_steward.core.model.answer import Answer, Outcome
-from ganeti_steward.core.model.opcodes import Job, moves_result
+from ganeti_steward.core.model.opcodes import Job
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from ganeti_steward.core.units import format_size
+from ganeti_steward.allocators.state.sizes import format_size
 
 CPU: Final = "CPU"
 #: What each bar of a node or group is about, in the order of the bars.

@@ -17,8 +17,8 @@ from ganeti_steward.allocators.overview.amounts import (
     in_words,
 )
 from ganeti_steward.allocators.overview.bars import LIGHT, PAIR, STRIPES, STYLE, pair, variables
+from ganeti_steward.allocators.state.names import short_names
 from ganeti_steward.core.errors import StewardError, reason_of
-from ganeti_steward.core.model.names import short_names
 
 #: Pixels: the picture, the column of names, a bar, and a bar with its number.
 _WIDTH: Final = 960

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from ganeti_steward.allocators.jobs.operations import failover, migrate, replace_secondary
 from ganeti_steward.core.model.cluster import NOT_MIRRORED, Instance
-from ganeti_steward.core.model.opcodes import Job, failover, migrate, replace_secondary
+from ganeti_steward.core.model.opcodes import Job
 
 if TYPE_CHECKING:
     from ganeti_steward.allocators.state.arrays import NodePair

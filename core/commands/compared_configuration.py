@@ -16,8 +16,8 @@ from typing import Any, Final, NamedTuple
 
 from ganeti_steward.core.errors import StewardError, reason_of
 from ganeti_steward.core.ganeti import this_node
+from ganeti_steward.core.json_reader import counted
 from ganeti_steward.core.process.program import run_program
-from ganeti_steward.core.units import counted
 
 SSH: Final = "/usr/bin/ssh"
 

@@ -14,7 +14,6 @@ from typing import Final
 
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.json_reader import printable
-from ganeti_steward.core.units import UNITS
 
 #: Columns of a terminal that texts and tables fit.
 WIDTH: Final = 80
@@ -29,22 +28,6 @@ def add_table_options(parser: argparse.ArgumentParser) -> None:
     """Ganeti's two options for lists."""
     parser.add_argument("--no-headers", action="store_true", help="leave out the headings")
     parser.add_argument("--separator", metavar="SEP", help="put SEP between the fields")
-
-
-def add_units_option(parser: argparse.ArgumentParser) -> None:
-    """Ganeti's option for the sizes in a table."""
-    parser.add_argument(
-        "--units",
-        choices=UNITS,
-        help="the unit of memory and disk: h (scaled, with a suffix), m, g or t; default: h, "
-        "with --separator m",
-    )
-
-
-def units_of(options: argparse.Namespace) -> str:
-    """The unit chosen, or that of Ganeti's commands."""
-    default = "h" if options.separator is None else "m"
-    return str(options.units or default)
 
 
 def table(
@@ -96,15 +79,6 @@ def _hanging(text: str, first: str, others: str, width: int) -> str:
 def wrapped(text: str, width: int = WIDTH) -> str:
     """A sentence in lines of this many columns, all but the first indented."""
     return _hanging(text, "", "  ", width)
-
-
-def for_terminal(text: str) -> str:
-    """A sentence wrapped where it is printed on a terminal, otherwise in one line, for grep."""
-    if not sys.stdout.isatty():
-        return f"{text}\n"
-    import shutil  # with the archives it reads
-
-    return wrapped(text, shutil.get_terminal_size().columns)
 
 
 def print_notes(notes: Iterable[str]) -> None:

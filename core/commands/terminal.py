@@ -13,11 +13,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Final, TextIO
 
-#: Codes of the terminal's own colours, which its user has chosen to be readable.
-GOOD: Final = "32"
-WARN: Final = "33"
-BAD: Final = "31;1"
-
 #: Seconds before the line is shown, and between two looks at it.
 _QUIET: Final = 2.0
 _STEP: Final = 0.5
@@ -29,18 +24,6 @@ _CLEAR: Final = "\r\x1b[K"
 def understands_codes(stream: TextIO) -> bool:
     """Whether the stream is a terminal that can do more than print lines."""
     return stream.isatty() and os.environ.get("TERM", "dumb") != "dumb"
-
-
-def painted(text: str, colour: str, stream: TextIO | None = None) -> str:
-    """The text in a colour, where ``stream`` (default: standard output) shows any.
-
-    ``colour``: one of the codes above; empty: as it is.  Line ends stay outside.
-    """
-    out = sys.stdout if stream is None else stream
-    body = text.rstrip("\n")
-    if not body or not colour or os.environ.get("NO_COLOR") or not understands_codes(out):
-        return text
-    return f"\x1b[{colour}m{body}\x1b[0m{text[len(body) :]}"
 
 
 @contextmanager

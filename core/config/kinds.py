@@ -84,17 +84,6 @@ def one_of(*words: str) -> Kind:
     return Kind(fault, "one of " + ", ".join(f"`{word}`" for word in words))
 
 
-def subset(words: Collection[str]) -> Kind:
-    """A list of some of these words."""
-
-    def fault(value: Any) -> str:
-        strange = [] if (bad := _names(value)) else [name for name in value if name not in words]
-        names, verb = ", ".join(map(shown, strange)), "is" if len(strange) == 1 else "are"
-        return f"{names} {verb} not one of {', '.join(words)}" if strange else bad
-
-    return Kind(fault, "list of some of " + ", ".join(f"`{word}`" for word in words))
-
-
 def word(good: Callable[[str], bool], what: str, *, hint: str) -> Kind:
     """A text of a certain form, or the empty one.
 
@@ -120,18 +109,6 @@ def list_of(kind: Kind, *others: str) -> Kind:
         return bad or "; ".join(filter(None, faults))
 
     return Kind(fault, f"list: each a {kind.text}{''.join(f' or `{b}`' for b in others)}")
-
-
-def table_of(kind: Kind) -> Kind:
-    """A section of the file that is one key of another: any names, each value of a kind."""
-
-    def fault(value: Any) -> str:
-        if not isinstance(value, dict):
-            return f"a section is expected, found {describe(value)}"
-        faults = ((name, kind.fault(item)) for name, item in value.items())
-        return "; ".join(f"{shown(name)}: {fault}" for name, fault in faults if fault)
-
-    return Kind(fault, f"table: name = {kind.text}")
 
 
 def _is_host(text: str) -> bool:
@@ -194,12 +171,8 @@ def shown(name: str) -> str:
 PATH: Final = Kind(_path, "absolute path, or empty")
 TEXT: Final = Kind(_text, "text")
 FLAG: Final = Kind(_flag, "`true` or `false`")
-#: Different names; the second kind needs at least one.
+#: Different names.
 NAMES: Final = Kind(_names, "list of names")
-SOME_NAMES: Final = Kind(
-    lambda value: _names(value) or ("" if value else "at least one name is expected"),
-    "list of at least one name",
-)
 #: Names of which a repetition changes nothing.
 REPEATED_NAMES: Final = Kind(_repeated_names, "list of names")
 #: Names and addresses of machines.

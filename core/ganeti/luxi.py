@@ -209,7 +209,7 @@ class Luxi:
         They come after the reasons an operation has already.  Other text than ASCII is
         written with backslash escapes; in an operation's parameters it is refused, see
         `ganeti_steward.core.ganeti.reasons`.  An operation may name the jobs it waits for, see
-        `ganeti_steward.core.model.opcodes.after`.  Raises StewardError when it is not known
+        `ganeti_steward.plugins.model.operations.after`.  Raises StewardError when it is not known
         whether the jobs were taken.
         """
         now = self._clock()

@@ -33,16 +33,6 @@ NONCE_PREFIX: Final = "nonce."
 _NONCE: Final = re.compile(r"nonce\.[A-Za-z0-9_-]{16,64}")
 
 
-#: A signed message as bytes: one object of three texts.  Nothing in it can be matched in two ways.
-_MEMBER: Final = rb'\s*+"(msg|salt|hmac)"\s*+:\s*+"((?:[^"\\]++|\\.)*+)"\s*+'
-_FORM: Final = re.compile(
-    rb"\s*+\{" + _MEMBER + rb"," + _MEMBER + rb"," + _MEMBER + rb"\}\s*+", re.DOTALL
-)
-
-#: Bytes of a salt as JSON.
-_LONGEST_SALT: Final = 256
-
-
 class BadMessage(StewardError):
     """A signed message that must not be accepted."""
 
@@ -104,21 +94,6 @@ def open_signed(key: bytes, raw: bytes) -> Signed:
     if not hmac.compare_digest(digest(key, text, salt), given.lower()):
         raise WrongSignature("the signature of the message is not made with the cluster's key")
     return Signed(text, salt)
-
-
-def salt_of(raw: bytes) -> str:
-    """The salt of what may be a signed message, found without reading it as JSON.
-
-    It takes one look at each byte at most, and nothing at all is verified.  Raises BadMessage for
-    what cannot be a signed message, which is all that `open_signed` refuses for its form, and more:
-    lists, objects and members within it, and salts with escapes.
-    """
-    found = _FORM.fullmatch(raw)
-    members = dict(zip(found.groups()[::2], found.groups()[1::2], strict=True)) if found else {}
-    salt = members.get(b"salt", b"")
-    if len(members) != len(_MEMBERS) or len(salt) > _LONGEST_SALT or b"\\" in salt:
-        raise BadMessage("it is no signed message")
-    return salt.decode(errors="replace")
 
 
 def verify(key: bytes, raw: bytes, salt: str) -> str:

@@ -90,7 +90,7 @@ def steward_node_evacuate(
     :param cluster: the cluster as it is
     :param context: options of the call and the site rules
     :return: an answer whose result is ``[moved, failed, jobs]``
-        (`ganeti_steward.core.model.opcodes`); a refusal; or None ("not handled")
+        (`ganeti_steward.allocators.jobs.operations`); a refusal; or None ("not handled")
     """
 
 
@@ -104,7 +104,7 @@ def steward_change_group(
     :param cluster: the cluster as it is
     :param context: options of the call and the site rules
     :return: an answer whose result is ``[moved, failed, jobs]``
-        (`ganeti_steward.core.model.opcodes`); a refusal; or None ("not handled")
+        (`ganeti_steward.allocators.jobs.operations`); a refusal; or None ("not handled")
     """
 
 
@@ -116,7 +116,7 @@ def steward_balance(request: Balance, cluster: Cluster, context: Context) -> Out
     :param cluster: the cluster as it is
     :param context: options of the call and the site rules
     :return: an answer whose result is ``[moved, failed, jobs]``, none failed, the jobs in their
-        order (`ganeti_steward.core.model.opcodes`); a refusal; or None ("not handled")
+        order (`ganeti_steward.allocators.jobs.operations`); a refusal; or None ("not handled")
     """
 
 

@@ -10,7 +10,7 @@ import os
 import re
 import stat
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -18,7 +18,7 @@ import orjson
 
 from ganeti_steward.core.errors import StewardError, reason_of
 from ganeti_steward.core.json_reader import quoted
-from ganeti_steward.core.safe_files import UnsafeFile, make_directory, read_own
+from ganeti_steward.core.safe_files import make_directory
 
 if TYPE_CHECKING:
     from ganeti_steward.core.config.values import History
@@ -28,14 +28,10 @@ ANSWER: Final = "answer.json"
 CALL: Final = "call.json"
 _UNFINISHED: Final = ".new-"
 
-#: Bytes of one file that are read; an allocator's message has less.
-_MOST_READ: Final = 2**28
 
 #: Bytes of all kept calls together.
 MOST_BYTES: Final = 2**30
 
-#: No call is as late, in ns since the epoch: the year 2262.
-_LAST: Final = 2**63
 
 #: Longer than any call, in ns; Ganeti gives up after a quarter of it.
 _LONGEST: Final = 3600 * 10**9
@@ -52,9 +48,6 @@ _NAMED_INSTANCES: Final = 5
 
 #: Characters of a name: of one in the DNS, and more than Ganeti allows.
 _LONGEST_NAME: Final = 255
-
-#: What stands for the one before the last.
-PREVIOUS: Final = "previous"
 
 
 class Call(NamedTuple):
@@ -73,16 +66,6 @@ class Call(NamedTuple):
     """see `About`"""
     left_out: int = 0
     """number of instances without a place, where the others have one"""
-
-
-class Entry(NamedTuple):
-    """One kept call."""
-
-    name: str
-    call: Call
-    request: bytes
-    answer: bytes
-    """standard output, or the error text when the exit status is not 0"""
 
 
 def record(config: History, call: Call, request: bytes, answer: bytes, cluster: str = "") -> None:
@@ -192,78 +175,6 @@ def cluster_of(name: str) -> str:
     """The cluster of a kept call by its name; empty where it is not known."""
     found = _NAME.fullmatch(name)
     return (found[1] if found else None) or ""
-
-
-def numbered(config: History, cluster: str) -> list[str]:
-    """The kept calls of a cluster, the last one first: the first has the number 1.
-
-    Those without a cluster count as well; where ``cluster`` is empty, all do.
-    """
-    found = reversed(names(config))
-    return [name for name in found if not cluster or cluster_of(name) in ("", cluster)]
-
-
-def entry(config: History, name: str = "", cluster: str = "") -> Entry:
-    """One kept call by name or number, or the last one; raises StewardError when there is none.
-
-    ``cluster``: the one whose calls are numbered.
-    """
-    chosen = _chosen(config, name, cluster)
-    fault = f"history {config.directory}: {chosen} cannot be read"
-    try:
-        request, answer = (content(config, chosen, file) for file in (REQUEST, ANSWER))
-    except (OSError, UnsafeFile) as err:
-        raise StewardError(f"{fault}: {reason_of(err)}") from None
-    return Entry(chosen, read_call(config, chosen), request, answer)
-
-
-def read_call(config: History, name: str) -> Call:
-    """A kept call without request and answer; raises StewardError."""
-    try:
-        call: dict[str, Any] = orjson.loads(content(config, name, CALL))
-        arguments: Sequence[str] = call.pop("arguments")
-        return _checked(Call(arguments=tuple(arguments), **call))
-    except (OSError, UnsafeFile, ValueError, TypeError, KeyError, AttributeError) as err:
-        fault = f"history {config.directory}: {name} cannot be read"
-        raise StewardError(f"{fault}: {reason_of(err)}") from None
-
-
-def _checked(call: Call) -> Call:
-    """A call whose fields are of their kinds; raises ValueError."""
-    numbers = (call.started, call.pid, call.status)
-    if not (all(type(one) is int for one in numbers) and 0 <= call.started < _LAST):
-        raise ValueError("something in it is of another kind than expected")
-    if not all(isinstance(one, str) for one in call.arguments):
-        raise ValueError("its arguments are no texts")
-    return call
-
-
-def content(config: History, name: str, file: str) -> bytes:
-    """One file of a kept call; raises UnsafeFile, OSError."""
-    return read_own(os.path.join(config.directory, name, file), _MOST_READ)
-
-
-def _chosen(config: History, name: str, cluster: str) -> str:
-    """The name of a kept call; raises StewardError."""
-    where, known = f"history {config.directory}", names(config)
-    if not known:
-        raise StewardError(f"{where}: no request is kept there")
-    if name in known:
-        return name
-    number = 2 if name == PREVIOUS else int(name or "1") if _is_number(name) else 0
-    if not number:
-        raise StewardError(f"{where}: no request is kept as {name!r}")
-    own = numbered(config, cluster)
-    if not own:
-        others = ", ".join(sorted({cluster_of(one) for one in known}))
-        raise StewardError(f"{where}: no request of {cluster} is kept there, only of {others}")
-    if number > len(own):
-        raise StewardError(f"{where}: there is no request {number}, {len(own)} are kept")
-    return own[number - 1]
-
-
-def _is_number(name: str) -> bool:
-    return not name or (name.isascii() and name.isdigit() and len(name) < 9)
 
 
 # -- what a message is about, for the log and for the list of kept requests

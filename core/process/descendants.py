@@ -7,19 +7,16 @@ end.  When the kernel reports no child any more, nothing is left.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 from ganeti_steward.core.process.forked import LIBC
 
 #: Of prctl(2).
 _SET_CHILD_SUBREAPER: Final = 36
-_GET_CHILD_SUBREAPER: Final = 37
 
 #: Seconds in which what was killed has to be gone, and in which what waits for a disk has.
 _GRACE: Final = 1.0
@@ -59,24 +56,6 @@ def become_subreaper(*, become: bool = True) -> None:
     """Be the parent of whatever loses its own below this process, or be it no longer."""
     with suppress(AttributeError):
         LIBC.prctl(_SET_CHILD_SUBREAPER, int(become), 0, 0, 0)
-
-
-@contextmanager
-def adopting_orphans() -> Iterator[frozenset[int]]:
-    """Be a subreaper meanwhile; gives the ids of the children there were before.
-
-    When it ends, the orphans that have come are killed.
-    """
-    before = frozenset(children())
-    already = ctypes.c_int(0)
-    with suppress(AttributeError):
-        LIBC.prctl(_GET_CHILD_SUBREAPER, ctypes.byref(already), 0, 0, 0)
-    become_subreaper()
-    try:
-        yield before
-    finally:
-        end_descendants(spare=before)
-        become_subreaper(become=bool(already.value))
 
 
 def children(pid: int | None = None) -> set[int]:

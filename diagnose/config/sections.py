@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import Annotated, Any, Final, NamedTuple
 
 from ganeti_steward.core.builtins import COLLECTORS
@@ -17,13 +18,26 @@ from ganeti_steward.core.config.kinds import (
     number,
     one_of,
     shown,
-    subset,
     whole,
 )
 from ganeti_steward.core.json_reader import quoted
 from ganeti_steward.core.model.finding import STATUSES
 from ganeti_steward.core.node_agent.protocol import PORT
 from ganeti_steward.diagnose.config.finding_kinds import COMMAND
+
+
+def subset(words: Collection[str]) -> Kind:
+    """A list of some of these words."""
+
+    def fault(value: Any) -> str:
+        strange = (
+            [] if (bad := NAMES.fault(value)) else [name for name in value if name not in words]
+        )
+        names, verb = ", ".join(map(shown, strange)), "is" if len(strange) == 1 else "are"
+        return f"{names} {verb} not one of {', '.join(words)}" if strange else bad
+
+    return Kind(fault, "list of some of " + ", ".join(f"`{word}`" for word in words))
+
 
 #: Stands for every other command of the whitelist directory, by name.
 EVERY: Final = "*"

@@ -7,21 +7,26 @@ of a busy machine are what makes a check of a disk time out.
 
 from __future__ import annotations
 
+import ctypes
 import math
 import select
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Final, NamedTuple
 
 from ganeti_steward.core.model.finding import CheckResult, Unknown
 from ganeti_steward.core.process.descendants import (
     Process,
-    adopting_orphans,
+    become_subreaper,
     children,
     end_descendants,
 )
+from ganeti_steward.core.process.forked import LIBC
 from ganeti_steward.core.process.supervisor import STOPPED, Outcome, Supervisor
 from ganeti_steward.diagnose.sources.isolated import Source
+
+_GET_CHILD_SUBREAPER: Final = 37
 
 _NOTHING: Final[frozenset[Process]] = frozenset()
 
@@ -170,3 +175,21 @@ class _Gathering:
     ) -> None:
         self._done[name] = SourceRun(name, results, seconds, stuck)
         self._left[name] = stuck
+
+
+@contextmanager
+def adopting_orphans() -> Iterator[frozenset[int]]:
+    """Be a subreaper meanwhile; gives the ids of the children there were before.
+
+    When it ends, the orphans that have come are killed.
+    """
+    before = frozenset(children())
+    already = ctypes.c_int(0)
+    with suppress(AttributeError):
+        LIBC.prctl(_GET_CHILD_SUBREAPER, ctypes.byref(already), 0, 0, 0)
+    become_subreaper()
+    try:
+        yield before
+    finally:
+        end_descendants(spare=before)
+        become_subreaper(become=bool(already.value))

@@ -6,16 +6,21 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Annotated, Any, Final, NamedTuple
 
-from ganeti_steward.core.config.kinds import (
-    REPEATED_NAMES,
-    TEXT,
-    TEXTS,
-    Kind,
-    one_of,
-    table_of,
-    whole,
-)
+from ganeti_steward.core.config.kinds import REPEATED_NAMES, TEXT, TEXTS, Kind, one_of, shown, whole
 from ganeti_steward.core.json_reader import describe
+
+
+def table_of(kind: Kind) -> Kind:
+    """A section of the file that is one key of another: any names, each value of a kind."""
+
+    def fault(value: Any) -> str:
+        if not isinstance(value, dict):
+            return f"a section is expected, found {describe(value)}"
+        faults = ((name, kind.fault(item)) for name, item in value.items())
+        return "; ".join(f"{shown(name)}: {fault}" for name, fault in faults if fault)
+
+    return Kind(fault, f"table: name = {kind.text}")
+
 
 #: Name -> a list of names or expressions.
 _Lists = Mapping[str, Sequence[str]]

@@ -11,10 +11,10 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from ganeti_steward.core.ganeti.reasons import Reason
-from ganeti_steward.core.json_nesting import text_member
 from ganeti_steward.core.json_reader import quoted
 from ganeti_steward.plugins.filters.filter_rules import PAUSE, FilterRule
 from ganeti_steward.plugins.filters.rule_text import action_text
+from ganeti_steward.plugins.texts import text_member
 
 #: The source of the reason that is the record, in the trail of a filter rule without effect.
 RECORD_SOURCE: Final = "maintd:incident"

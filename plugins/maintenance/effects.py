@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from ganeti_steward.core.model.opcodes import REMOVE_TAGS, SET_NODE_PARAMS, SET_TAGS
+from ganeti_steward.core.model.opcodes import REMOVE_TAGS, SET_TAGS
+from ganeti_steward.plugins.model.operations import SET_NODE_PARAMS
 
 _NONE: Final = frozenset[str]()
 

@@ -7,6 +7,7 @@ from functools import partial
 from random import Random
 from typing import Any, Final
 
+from ganeti_steward.allocators.jobs.operations import nodes_after
 from ganeti_steward.allocators.placement.one_place import relocate
 from ganeti_steward.core.model.answer import Answer
 from ganeti_steward.core.model.cluster import Instance
@@ -17,12 +18,11 @@ from ganeti_steward.core.model.opcodes import (
     MOVES,
     REMOVE_TAGS,
     REPLACE_DISKS,
-    SET_NODE_PARAMS,
     SET_TAGS,
-    nodes_after,
 )
 from ganeti_steward.core.model.requests import Relocate
 from ganeti_steward.plugins.maintenance.queue.short_jobs import QUERY_DATA
+from ganeti_steward.plugins.model.operations import SET_NODE_PARAMS
 from ganeti_steward.plugins.simulation.assumptions import SECOND, Assumptions
 from ganeti_steward.plugins.simulation.cluster import SimulatedCluster
 from ganeti_steward.plugins.simulation.jobs import Failed, Operation

@@ -19,8 +19,8 @@ from ganeti_steward.core.json_nesting import (
     is_deep,
     load_json,
     load_lenient,
-    text_member,
 )
+from ganeti_steward.plugins.texts import text_member
 
 
 def nested(levels: int, inner: str = "1") -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from ganeti_steward.allocators import kept_requests
 from ganeti_steward.core import log
 from ganeti_steward.core.config.load import load_config
 from ganeti_steward.core.config.values import Config, History
@@ -24,9 +25,9 @@ from ganeti_steward.core.safe_files import (
     read_own,
     read_regular,
 )
-from ganeti_steward.core.service.lock_file import lock_file
 from ganeti_steward.diagnose.run.files import STATE, locked, prepare_directory
 from ganeti_steward.diagnose.run.state_file import STUCK, read_state, read_stuck, write_stuck
+from ganeti_steward.plugins.lock_file import lock_file
 from ganeti_steward.plugins.maintenance.edges.audit import Audit
 
 KINDS = ["link", "dangling link", "fifo", "hard link", "another's", "directory"]
@@ -170,7 +171,7 @@ def test_a_fifo_in_the_history(tmp_path: Path) -> None:
     answer.unlink()
     os.mkfifo(answer)
     with pytest.raises(StewardError, match="it is no regular file"):
-        history.entry(config)
+        kept_requests.entry(config)
 
 
 def test_limits_of_size(tmp_path: Path) -> None:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from ganeti_steward.allocators.jobs.operations import migrate, moves_result
 from ganeti_steward.core.model.answer import Answer
-from ganeti_steward.core.model.opcodes import migrate, moves_result
 
 if TYPE_CHECKING:
     from sites import Capture, Site

@@ -37,6 +37,7 @@ from records import signed_text
 from statuses import DONE, INCIDENT, NOW, STATUS
 from worlds import incident, instance, node, world
 
+from ganeti_steward.allocators.kept_requests import read_call
 from ganeti_steward.allocators.state.load_reports import read_reports
 from ganeti_steward.allocators.text_format import read_text
 from ganeti_steward.core.config.parse import parse_config
@@ -44,7 +45,7 @@ from ganeti_steward.core.config.values import History
 from ganeti_steward.core.ganeti.hmac_key import KeyFile
 from ganeti_steward.core.ganeti.signing import sign
 from ganeti_steward.core.ganeti.snapshot import read_live
-from ganeti_steward.core.iallocator.history import Call, read_call
+from ganeti_steward.core.iallocator.history import Call
 from ganeti_steward.core.iallocator.message import read_message
 from ganeti_steward.core.node_agent.protocol import (
     REPORT,

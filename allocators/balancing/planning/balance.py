@@ -16,6 +16,7 @@ from ganeti_steward.allocators.balancing.planning.group import Group
 from ganeti_steward.allocators.balancing.planning.jobs import GroupPlan, Limits, Planned
 from ganeti_steward.allocators.balancing.planning.plan import Planner
 from ganeti_steward.allocators.jobs.job_sets import ways
+from ganeti_steward.allocators.jobs.operations import moves_result
 from ganeti_steward.allocators.score.global_n1 import CapacityTest
 from ganeti_steward.allocators.score.score import RESERVED_TOTAL_WEIGHT, Scorer
 from ganeti_steward.allocators.score.tolerance import TOLERANCE
@@ -23,7 +24,6 @@ from ganeti_steward.allocators.state import quantity
 from ganeti_steward.allocators.state.load import load
 from ganeti_steward.core.model.answer import Answer, Outcome
 from ganeti_steward.core.model.explanation import Explained, GroupBalance, GroupHealth, Move
-from ganeti_steward.core.model.opcodes import moves_result
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

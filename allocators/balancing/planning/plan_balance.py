@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from ganeti_steward.allocators.state.names import Names, with_offline
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.iallocator.dispatch import dispatch
 from ganeti_steward.core.model.answer import Refusal
 from ganeti_steward.core.model.cluster import Cluster
 from ganeti_steward.core.model.explanation import GroupBalance
-from ganeti_steward.core.model.names import Names, with_offline
 from ganeti_steward.core.model.opcodes import Job
 from ganeti_steward.core.model.options import Options
 from ganeti_steward.core.model.requests import Balance

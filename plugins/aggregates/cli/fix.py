@@ -19,15 +19,15 @@ from ganeti_steward.allocators.cli.run_options import (
 )
 from ganeti_steward.allocators.cli.texts import gib
 from ganeti_steward.allocators.jobs.job_sets import Step, failing_over, job_sets, script, steps
+from ganeti_steward.allocators.state.names import Names
 from ganeti_steward.core.commands.manual import describe
 from ganeti_steward.core.commands.tables import add_json_option, print_json, print_notes, table
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
+from ganeti_steward.core.json_reader import counted
 from ganeti_steward.core.model.cluster import NOT_MIRRORED
-from ganeti_steward.core.model.names import Names
 from ganeti_steward.core.model.options import Options, parse_options
 from ganeti_steward.core.model.requests import Balance
 from ganeti_steward.core.model.site_rules import ROLES
-from ganeti_steward.core.units import counted
 from ganeti_steward.plugins.aggregates.cli.reading import (
     Misplaced,
     TaggedCluster,

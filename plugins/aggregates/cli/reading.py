@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from ganeti_steward.allocators.state.names import named
 from ganeti_steward.core.builtins import ALLOCATION
 from ganeti_steward.core.commands.cluster_options import add_source_options, read_source
 from ganeti_steward.core.commands.configuration import configuration
@@ -25,7 +26,6 @@ from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.sources import Source
 from ganeti_steward.core.model.cluster import DISK_TEMPLATES
-from ganeti_steward.core.model.names import named
 from ganeti_steward.core.model.site_rules import ROLES
 from ganeti_steward.plugins.aggregates.config import Aggregates
 from ganeti_steward.plugins.aggregates.declarations import read_rules

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from ganeti_steward.core.errors import StewardError, join_faults
-from ganeti_steward.core.units import counted
+from ganeti_steward.core.json_reader import counted
 from ganeti_steward.plugins.aggregates.cli.reading import (
     TaggedCluster,
     full_name,

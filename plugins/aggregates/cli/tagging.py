@@ -10,7 +10,7 @@ from ganeti_steward.allocators.jobs.run_jobs import UNKNOWN, Result, Run, run_jo
 from ganeti_steward.core.errors import StewardError, join_faults
 from ganeti_steward.core.ganeti.jobs import Jobs
 from ganeti_steward.core.model.job_state import LOST, SUCCESS
-from ganeti_steward.core.model.opcodes import Job, remove_tags, set_tags
+from ganeti_steward.core.model.opcodes import Job
 from ganeti_steward.core.model.site_rules import TAG_PREFIX
 from ganeti_steward.plugins.aggregates.cli.reading import full_name
 from ganeti_steward.plugins.aggregates.language.expression import TAG, checked_name
@@ -21,6 +21,7 @@ from ganeti_steward.plugins.aggregates.language.tags import (
     aggregate_tag,
     checked_part,
 )
+from ganeti_steward.plugins.model.operations import remove_tags, set_tags
 
 if TYPE_CHECKING:
     from ganeti_steward.core.model.cluster import Cluster

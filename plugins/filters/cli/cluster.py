@@ -80,6 +80,6 @@ def _no_daemon(options: argparse.Namespace) -> bool:
         settings = load_config(config_path(), ("maintd",)).section(declaration("maintd"))
     except StewardError:
         return False
-    from ganeti_steward.core.service.lock_file import is_locked
+    from ganeti_steward.plugins.lock_file import is_locked
 
     return is_locked(settings.lock_file) is False

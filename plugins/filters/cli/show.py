@@ -13,7 +13,6 @@ from ganeti_steward.core.commands.tables import Value, add_field_options, print_
 from ganeti_steward.core.errors import EXIT_OK
 from ganeti_steward.core.ganeti.reasons import Reason
 from ganeti_steward.core.json_reader import printable
-from ganeti_steward.core.units import local_time
 from ganeti_steward.plugins.filters.cli.cluster import chosen_rules, print_note
 from ganeti_steward.plugins.filters.filter_rules import FilterRule
 from ganeti_steward.plugins.filters.rule_notes import (
@@ -23,6 +22,7 @@ from ganeti_steward.plugins.filters.rule_notes import (
     warning,
 )
 from ganeti_steward.plugins.filters.rule_text import EXAMPLE_UUID
+from ganeti_steward.plugins.texts import local_time
 
 #: Columns -> headings.
 FIELDS: Final = {

@@ -10,10 +10,10 @@ from ganeti_steward.core.commands.configuration import configuration
 from ganeti_steward.core.commands.manual import describe
 from ganeti_steward.core.commands.tables import Value, add_field_options, print_fields
 from ganeti_steward.core.errors import EXIT_OK, StewardError
-from ganeti_steward.core.units import local_time
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.edges.audit import read_audit
 from ganeti_steward.plugins.maintenance.edges.history import Entry
+from ganeti_steward.plugins.texts import local_time
 
 #: Columns -> headings and values.
 _COLUMNS: Final[Mapping[str, tuple[str, Callable[[Entry], Value]]]] = {

@@ -21,8 +21,6 @@ from ganeti_steward.core.commands.tables import (
 )
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
 from ganeti_steward.core.ganeti.luxi import Luxi
-from ganeti_steward.core.model.opcodes import remove_tags, set_tags
-from ganeti_steward.core.units import local_time
 from ganeti_steward.plugins.maintenance.cli.cluster import (
     IGNORED,
     NO_RECORD,
@@ -45,7 +43,9 @@ from ganeti_steward.plugins.maintenance.edges.record import adopted, read_record
 from ganeti_steward.plugins.maintenance.edges.status import incident_json
 from ganeti_steward.plugins.maintenance.edges.store import Store
 from ganeti_steward.plugins.model.incident import Incident, Submission
+from ganeti_steward.plugins.model.operations import remove_tags, set_tags
 from ganeti_steward.plugins.model.world import diagnose_object
+from ganeti_steward.plugins.texts import local_time
 
 if TYPE_CHECKING:
     from ganeti_steward.core.ganeti.rapi import Rapi

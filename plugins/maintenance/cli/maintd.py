@@ -16,8 +16,6 @@ from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_NOT_MASTER, EXIT_OK, StewardError
 from ganeti_steward.core.ganeti.sources import read_file
 from ganeti_steward.core.ganeti.this_node import DATA, SOCKET, master_name, own_address, this_node
-from ganeti_steward.core.model.opcodes import remove_tags, set_tags
-from ganeti_steward.core.units import local_time
 from ganeti_steward.plugins.maintenance.cli.cluster import (
     add_submit_option,
     live_client,
@@ -29,7 +27,9 @@ from ganeti_steward.plugins.maintenance.engine.decision import Change, Decision
 from ganeti_steward.plugins.maintenance.engine.transitions import FORGOTTEN
 from ganeti_steward.plugins.maintenance.pause import pause_tag, pause_tags
 from ganeti_steward.plugins.model.incident import Incident
+from ganeti_steward.plugins.model.operations import remove_tags, set_tags
 from ganeti_steward.plugins.model.task import Held, Task
+from ganeti_steward.plugins.texts import local_time
 
 
 def decision_lines(

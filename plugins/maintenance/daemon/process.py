@@ -24,8 +24,8 @@ from ganeti_steward.core.process.memory_lock import keep_small
 from ganeti_steward.core.safe_files import make_directory, open_own
 from ganeti_steward.core.service.console_log import ConsoleLog
 from ganeti_steward.core.service.disk_timeout import DiskTimeout
-from ganeti_steward.core.service.lock_file import is_locked, lock_file
 from ganeti_steward.core.service.sd_notify import notify
+from ganeti_steward.plugins.lock_file import is_locked, lock_file
 from ganeti_steward.plugins.maintenance.confd.choice import Mastership, Vote
 from ganeti_steward.plugins.maintenance.config import NO_LOAD, Maintd, Rebalance
 from ganeti_steward.plugins.maintenance.daemon.carry_out import NodeAgents

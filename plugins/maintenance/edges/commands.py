@@ -23,7 +23,6 @@ from ganeti_steward.core.node_agent.remembered import (
     RUNNING,
     RepairState,
 )
-from ganeti_steward.core.units import utc_time
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.edges.client import AgentRefused, NoMemory
 from ganeti_steward.plugins.maintenance.edges.poll import Target, agent_client
@@ -34,6 +33,7 @@ from ganeti_steward.plugins.maintenance.engine.decision import (
 )
 from ganeti_steward.plugins.model.incident import Submission
 from ganeti_steward.plugins.model.world import diagnose_object
+from ganeti_steward.plugins.texts import utc_time
 
 #: Characters of a command's output that are kept.
 _OUTPUT: Final = 1000

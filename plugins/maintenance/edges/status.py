@@ -12,7 +12,6 @@ from typing import Any, Final, NamedTuple
 from ganeti_steward.allocators.overview.amounts import KINDS, Amount, Filled, Overview
 from ganeti_steward.core.errors import StewardError, reason_of
 from ganeti_steward.core.json_nesting import load_json
-from ganeti_steward.core.units import local_time
 from ganeti_steward.plugins.maintenance.config import OBSERVE
 from ganeti_steward.plugins.maintenance.edges.history import Entry, state_after, state_before
 from ganeti_steward.plugins.maintenance.edges.poll import NOTHING, Poll
@@ -20,6 +19,7 @@ from ganeti_steward.plugins.model.incident import Incident, Submission
 from ganeti_steward.plugins.model.routine import RoutineJob
 from ganeti_steward.plugins.model.task import Held
 from ganeti_steward.plugins.model.world import Observation, Reported, diagnose_object
+from ganeti_steward.plugins.texts import local_time
 
 
 class RoundLine(NamedTuple):

@@ -19,7 +19,6 @@ from uuid import NAMESPACE_URL, uuid5
 from ganeti_steward.core.errors import Refused, StewardError
 from ganeti_steward.core.ganeti.luxi import Luxi
 from ganeti_steward.core.ganeti.reasons import Reason
-from ganeti_steward.core.json_nesting import text_member
 from ganeti_steward.core.model.finding import EVACUATE, EVACUATE_FAILOVER
 from ganeti_steward.plugins.filters.filter_rules import CONTINUE, PAUSE, FilterRule, FilterRules
 from ganeti_steward.plugins.filters.rule_notes import RECORD_SOURCE
@@ -34,6 +33,7 @@ from ganeti_steward.plugins.maintenance.edges.record import (
     sign_record,
 )
 from ganeti_steward.plugins.model.incident import Incident
+from ganeti_steward.plugins.texts import text_member
 
 
 class RecordFault(NamedTuple):

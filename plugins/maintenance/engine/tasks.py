@@ -8,7 +8,6 @@ from uuid import NAMESPACE_URL, uuid5
 
 from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.model.cluster import Node
-from ganeti_steward.core.model.opcodes import remove_tags, set_tags
 from ganeti_steward.plugins.maintenance.config import OBSERVE
 from ganeti_steward.plugins.maintenance.effects import effects_of
 from ganeti_steward.plugins.maintenance.engine.brakes import (
@@ -27,6 +26,7 @@ from ganeti_steward.plugins.maintenance.engine.ledger import Ledger, command_key
 from ganeti_steward.plugins.maintenance.engine.reservations import Reservations
 from ganeti_steward.plugins.maintenance.engine.transitions import Event
 from ganeti_steward.plugins.model.incident import Incident, Submission
+from ganeti_steward.plugins.model.operations import remove_tags, set_tags
 from ganeti_steward.plugins.model.task import (
     AFTERWARDS,
     TAG,

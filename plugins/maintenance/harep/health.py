@@ -4,19 +4,12 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from ganeti_steward.allocators.jobs.operations import failover, migrate
 from ganeti_steward.core.model.cluster import Instance, Node
-from ganeti_steward.core.model.opcodes import (
-    REPLACE_DISKS,
-    Job,
-    Operation,
-    after,
-    failover,
-    migrate,
-    remove_tags,
-    set_tags,
-)
+from ganeti_steward.core.model.opcodes import REPLACE_DISKS, Job, Operation
 from ganeti_steward.plugins.maintenance.harep import tags
 from ganeti_steward.plugins.model.disks import DiskHealth
+from ganeti_steward.plugins.model.operations import after, remove_tags, set_tags
 
 #: What is done; the step of the task.
 REINSTALL: Final = "reinstall"

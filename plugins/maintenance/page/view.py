@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from ganeti_steward.allocators.overview.amounts import KINDS, Filled, percent
-from ganeti_steward.core.units import utc_time
 from ganeti_steward.core.version import VERSION
 from ganeti_steward.plugins.maintenance.edges.history import Entry
 from ganeti_steward.plugins.maintenance.edges.status import (
@@ -21,6 +20,7 @@ from ganeti_steward.plugins.model.incident import BAD, Incident, Submission
 from ganeti_steward.plugins.model.routine import RoutineJob
 from ganeti_steward.plugins.model.task import Held
 from ganeti_steward.plugins.model.world import Observation, Reported
+from ganeti_steward.plugins.texts import utc_time
 
 _SECOND: Final = 10**9
 

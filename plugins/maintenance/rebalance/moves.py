@@ -20,12 +20,12 @@ from ganeti_steward.allocators.state.load_reports import (
     with_reports,
 )
 from ganeti_steward.allocators.state.mond import query
+from ganeti_steward.core.json_reader import counted
 from ganeti_steward.core.model.answer import Answer
 from ganeti_steward.core.model.cluster import Cluster
 from ganeti_steward.core.model.context import Context
 from ganeti_steward.core.model.opcodes import Job
 from ganeti_steward.core.model.requests import Balance
-from ganeti_steward.core.units import counted
 from ganeti_steward.plugins.maintenance.config import (
     NO_LOAD,
     NODE_LOAD,

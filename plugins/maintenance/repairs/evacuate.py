@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from ganeti_steward.allocators.jobs.operations import failover
 from ganeti_steward.core import hookimpl
 from ganeti_steward.core.ganeti.reasons import Reason, with_reasons
 from ganeti_steward.core.model.cluster import Instance, Node
 from ganeti_steward.core.model.context import Context
 from ganeti_steward.core.model.finding import EVACUATE_FAILOVER, EVACUATIONS
-from ganeti_steward.core.model.opcodes import MIGRATE, Job, failover, set_role
+from ganeti_steward.core.model.opcodes import MIGRATE, Job
 from ganeti_steward.plugins.maintenance.config import DRAINED, OFFLINE, Maintd
 from ganeti_steward.plugins.maintenance.repairs.evacuated_instances import (
     Judgement,
@@ -33,6 +34,7 @@ from ganeti_steward.plugins.maintenance.repairs.evacuation_case import (
     what_is_lost,
 )
 from ganeti_steward.plugins.model.incident import Incident
+from ganeti_steward.plugins.model.operations import set_role
 from ganeti_steward.plugins.model.task import (
     DRAIN,
     FINAL_ROLE,

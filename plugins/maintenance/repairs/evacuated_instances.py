@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from ganeti_steward.core.model.cluster import NOT_MIRRORED, Instance
 from ganeti_steward.core.model.finding import EVACUATE_FAILOVER
-from ganeti_steward.core.model.opcodes import Job, activate_disks, clean_up, restart
+from ganeti_steward.core.model.opcodes import Job
 from ganeti_steward.plugins.maintenance.repairs.attempts import retry
 from ganeti_steward.plugins.maintenance.repairs.evacuation_case import (
     SECOND,
@@ -17,6 +17,7 @@ from ganeti_steward.plugins.maintenance.repairs.evacuation_case import (
 )
 from ganeti_steward.plugins.model.disks import DiskHealth
 from ganeti_steward.plugins.model.incident import OPT_OUT_TAG, Attempt
+from ganeti_steward.plugins.model.operations import activate_disks, clean_up, restart
 from ganeti_steward.plugins.model.task import ACTIVATE, CLEAN_UP, MOVE, REPLACE_DISKS, START
 
 #: s for which the state of disks counts.

@@ -13,13 +13,13 @@ from typing import Final, NamedTuple
 from ganeti_steward.core.model.cluster import Instance, Node
 from ganeti_steward.core.model.context import Context
 from ganeti_steward.core.model.finding import EVACUATE_FAILOVER
-from ganeti_steward.core.model.opcodes import out_of_band, set_role
-from ganeti_steward.core.units import utc_time
 from ganeti_steward.plugins.maintenance.config import OFFLINE, Maintd
 from ganeti_steward.plugins.maintenance.repairs.attempts import retry
 from ganeti_steward.plugins.model.incident import Incident
+from ganeti_steward.plugins.model.operations import out_of_band, set_role
 from ganeti_steward.plugins.model.task import FINAL_ROLE, POWER_OFF, POWER_STATUS, Task
 from ganeti_steward.plugins.model.world import World
+from ganeti_steward.plugins.texts import utc_time
 
 SECOND: Final = 10**9
 

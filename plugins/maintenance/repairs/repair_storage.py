@@ -14,14 +14,7 @@ from ganeti_steward.core import hookimpl
 from ganeti_steward.core.model.cluster import NOT_MIRRORED, Instance
 from ganeti_steward.core.model.context import Context
 from ganeti_steward.core.model.finding import LIVE_REPAIR
-from ganeti_steward.core.model.opcodes import (
-    Job,
-    remove_tags,
-    repair_storage,
-    replace_in_place,
-    set_allocatable,
-    set_tags,
-)
+from ganeti_steward.core.model.opcodes import Job
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.repairs.attempts import retry
 from ganeti_steward.plugins.maintenance.repairs.storage_case import (
@@ -32,6 +25,13 @@ from ganeti_steward.plugins.maintenance.repairs.storage_case import (
     repair_fault,
 )
 from ganeti_steward.plugins.model.incident import OPT_OUT_TAG, Incident
+from ganeti_steward.plugins.model.operations import (
+    remove_tags,
+    repair_storage,
+    replace_in_place,
+    set_allocatable,
+    set_tags,
+)
 from ganeti_steward.plugins.model.storage import failing_volumes
 from ganeti_steward.plugins.model.task import (
     CLOSE,

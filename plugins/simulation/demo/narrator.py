@@ -9,12 +9,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
+from ganeti_steward.allocators.jobs.operations import nodes_after
 from ganeti_steward.allocators.moves.leave_node import Leaving, explain_leaving
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.model.cluster import Cluster
 from ganeti_steward.core.model.context import Context
 from ganeti_steward.core.model.job_state import SUCCESS
-from ganeti_steward.core.model.opcodes import MOVES, Job, nodes_after
+from ganeti_steward.core.model.opcodes import MOVES, Job
 from ganeti_steward.plugins.maintenance.edges.audit import read_audit
 from ganeti_steward.plugins.maintenance.edges.history import CHANGE, HELD, TASK, Entry
 from ganeti_steward.plugins.maintenance.engine.transitions import FORGOTTEN

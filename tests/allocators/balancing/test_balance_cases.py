@@ -8,12 +8,13 @@ import pytest
 from balanced_jobs import Course, course
 from paths import DATA
 
+from ganeti_steward.allocators.jobs.operations import nodes_after
 from ganeti_steward.allocators.text_format import read_text
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.iallocator.dispatch import dispatch
 from ganeti_steward.core.model.answer import Answer
 from ganeti_steward.core.model.cluster import Cluster
-from ganeti_steward.core.model.opcodes import REPLACE_DISKS, nodes_after
+from ganeti_steward.core.model.opcodes import REPLACE_DISKS
 from ganeti_steward.core.model.options import Options
 from ganeti_steward.core.model.requests import Balance
 

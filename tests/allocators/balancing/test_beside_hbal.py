@@ -16,12 +16,12 @@ from installed import need
 from test_balance_cases import planned
 from thorough import often
 
+from ganeti_steward.allocators.jobs.operations import nodes_after
 from ganeti_steward.allocators.score.global_n1 import CapacityTest
 from ganeti_steward.allocators.state.load import load
 from ganeti_steward.allocators.text_format import read_text
 from ganeti_steward.core.iallocator.message import read_message
 from ganeti_steward.core.model.cluster import Cluster
-from ganeti_steward.core.model.opcodes import nodes_after
 from ganeti_steward.core.model.requests import Balance
 
 FEATURES: Final = (

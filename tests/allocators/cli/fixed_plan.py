@@ -18,7 +18,7 @@ import pickle
 from ganeti_steward.core import hookimpl
 from ganeti_steward.core.model.answer import Answer, Refusal
 from ganeti_steward.core.model.explanation import GroupBalance, GroupHealth, Move
-from ganeti_steward.core.model.opcodes import migrate, moves_result, replace_secondary
+from ganeti_steward.allocators.jobs.operations import migrate, moves_result, replace_secondary
 
 EXPLAINS, REFUSES, HEALTH = {explains}, {refuses!r}, {health}
 

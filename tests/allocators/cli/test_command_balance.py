@@ -13,8 +13,8 @@ from daemons import luxid, rapi
 from fixed_plan import calls, install
 from live import Ganeti
 
+from ganeti_steward.allocators.jobs.operations import migrate
 from ganeti_steward.core.ganeti.sources import SourceOptions, open_client
-from ganeti_steward.core.model.opcodes import migrate
 from ganeti_steward.core.model.requests import Balance
 
 if TYPE_CHECKING:

@@ -21,8 +21,8 @@ from standin_server import serving
 from workspace import PROGRAMS
 
 from ganeti_steward.allocators.jobs.job_sets import ways
+from ganeti_steward.allocators.jobs.operations import failover, migrate, replace_secondary
 from ganeti_steward.core.model.cluster import Instance
-from ganeti_steward.core.model.opcodes import failover, migrate, replace_secondary
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

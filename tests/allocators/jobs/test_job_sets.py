@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from ganeti_steward.allocators.jobs.job_sets import commands, describe, job_sets, script
+from ganeti_steward.allocators.jobs.operations import failover, migrate, replace_secondary
+from ganeti_steward.core.json_reader import counted
 from ganeti_steward.core.model.cluster import Cluster, Instance
-from ganeti_steward.core.model.opcodes import Job, failover, migrate, replace_secondary
-from ganeti_steward.core.units import counted
+from ganeti_steward.core.model.opcodes import Job
 
 
 def instance(name: str, *nodes: str) -> Instance:

@@ -9,11 +9,12 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from ganeti_steward.allocators.cli.run_options import progress_line, summary
+from ganeti_steward.allocators.jobs.operations import migrate
 from ganeti_steward.allocators.jobs.run_jobs import Interrupts, Result, Run, run_job_sets
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.jobs import Submitted
 from ganeti_steward.core.model.job_state import JobState
-from ganeti_steward.core.model.opcodes import Job, migrate
+from ganeti_steward.core.model.opcodes import Job
 
 
 def job(name: str) -> Job:

@@ -8,10 +8,10 @@ from typing import Any
 from call_counts import counted
 from worlds import instance, node, world
 
+from ganeti_steward.allocators.jobs.operations import migrate, replace_secondary
 from ganeti_steward.allocators.moves.leave_node import Leaving, NodeMoves, leave_node
 from ganeti_steward.core.model.cluster import Instance, Node
 from ganeti_steward.core.model.context import Context
-from ganeti_steward.core.model.opcodes import migrate, replace_secondary
 
 
 def nodes(number: int, **of_first: Any) -> list[Node]:

@@ -12,7 +12,8 @@ from typing import TextIO
 
 import pytest
 
-from ganeti_steward.core.commands.terminal import BAD, painted, progress
+from ganeti_steward.allocators.cli.texts import BAD, painted
+from ganeti_steward.core.commands.terminal import progress
 
 
 class Terminal:

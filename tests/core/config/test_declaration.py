@@ -8,15 +8,8 @@ from typing import Annotated, Any, NamedTuple
 import pytest
 
 from ganeti_steward.core.config.declaration import REQUIRED, keys, read_section
-from ganeti_steward.core.config.kinds import (
-    Each,
-    Kind,
-    list_of,
-    number,
-    table_of,
-    whole,
-    word,
-)
+from ganeti_steward.core.config.kinds import Each, Kind, list_of, number, whole, word
+from ganeti_steward.plugins.aggregates.config import table_of
 
 NOTHING: Mapping[str, str] = {}
 

@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 from daemons import luxid
 
+from ganeti_steward.allocators.jobs.operations import migrate
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.jobs import Submitted
 from ganeti_steward.core.ganeti.luxi import Luxi, NotReached
 from ganeti_steward.core.model.job_state import JobState
-from ganeti_steward.core.model.opcodes import after, migrate, set_tags
+from ganeti_steward.plugins.model.operations import after, set_tags
 
 
 def refused(error: object) -> bytes:

@@ -13,12 +13,13 @@ from typing import Any
 import pytest
 from daemons import Rapid, rapi
 
+from ganeti_steward.allocators.jobs.operations import migrate, replace_secondary
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti import rapi_access
 from ganeti_steward.core.ganeti.jobs import Submitted
 from ganeti_steward.core.ganeti.rapi import Rapi
 from ganeti_steward.core.ganeti.rapi_access import Credentials, base_url, read_credentials
-from ganeti_steward.core.model.opcodes import migrate, remove_tags, replace_secondary, set_tags
+from ganeti_steward.plugins.model.operations import remove_tags, set_tags
 
 LAB = Credentials("lab", "secret")
 

@@ -16,8 +16,9 @@ import pytest
 from messages import KINDS, Json, answer, message, put
 from thorough import often
 
+from ganeti_steward.allocators.kept_requests import entry
 from ganeti_steward.core.config.values import ENVIRONMENT, History
-from ganeti_steward.core.iallocator.history import entry, names
+from ganeti_steward.core.iallocator.history import names
 from ganeti_steward.core.version import VERSION
 
 PROGRAM = Path(sys.executable).with_name("steward-iallocator")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from ganeti_steward.allocators import kept_requests
 from ganeti_steward.core.config.values import History
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.iallocator import history
@@ -28,11 +29,11 @@ def _record(config: History, number: int) -> None:
 def test_what_is_kept_can_be_read_again(ring: History) -> None:
     _record(ring, 1)
     _record(ring, 2)
-    kept = history.entry(ring)
+    kept = kept_requests.entry(ring)
     assert kept.call == Call(started=2, pid=7, arguments=("--x=1",), status=0)
     assert (kept.request, kept.answer) == (b"request 2", b"answer 2")
     first, second = history.names(ring)
-    assert history.entry(ring, first).request == b"request 1"
+    assert kept_requests.entry(ring, first).request == b"request 1"
     assert second == kept.name
 
 
@@ -112,7 +113,7 @@ def test_many_writers_at_once(ring: History) -> None:
     names = sorted(os.listdir(ring.directory))
     assert names == history.names(ring)
     assert 0 < len(names) <= 3
-    assert all(history.entry(ring, name).request.startswith(b"request ") for name in names)
+    assert all(kept_requests.entry(ring, name).request.startswith(b"request ") for name in names)
 
 
 @pytest.mark.parametrize("directory", ["/proc/nowhere/history", "/dev/null/history"])
@@ -130,10 +131,10 @@ def test_a_call_twice_leaves_no_rest(ring: History) -> None:
 
 def test_nothing_to_show(ring: History) -> None:
     with pytest.raises(StewardError, match="no request is kept there"):
-        history.entry(ring)
+        kept_requests.entry(ring)
     _record(ring, 1)
     with pytest.raises(StewardError, match=r"no request is kept as '\.\./x'"):
-        history.entry(ring, "../x")
+        kept_requests.entry(ring, "../x")
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"{}", b'{"arguments": 5}', b'{"arguments": []}'])
@@ -142,4 +143,4 @@ def test_damaged_entry(ring: History, content: bytes) -> None:
     (name,) = history.names(ring)
     Path(ring.directory, name, history.CALL).write_bytes(content)
     with pytest.raises(StewardError, match=f"{name} cannot be read: "):
-        history.entry(ring)
+        kept_requests.entry(ring)

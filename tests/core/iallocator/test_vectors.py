@@ -10,7 +10,7 @@ import messages
 import pytest
 from paths import DATA
 
-from ganeti_steward.core.model.opcodes import migrate, replace_secondary
+from ganeti_steward.allocators.jobs.operations import migrate, replace_secondary
 
 VECTORS = sorted((DATA / "vectors").glob("*.json"))
 

@@ -18,11 +18,11 @@ from repair_requests import BAD_TEXTS, COMMAND, KEY, NODE, damaged, message, req
 from thorough import often
 
 from ganeti_steward.core.ganeti.hmac_key import KeyFile, NoKey
-from ganeti_steward.core.ganeti.signing import BadMessage, salt_of, sign
+from ganeti_steward.core.ganeti.signing import BadMessage, sign
 from ganeti_steward.core.node_agent.protocol import Outcome, RepairRequest
 from ganeti_steward.core.process.trusted_program import Forbidden
 from ganeti_steward.diagnose.agent.http import Application
-from ganeti_steward.diagnose.agent.repairs import REQUEST_LIMIT, Refused, Unreadable
+from ganeti_steward.diagnose.agent.repairs import REQUEST_LIMIT, Refused, Unreadable, salt_of
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ from programs import TIME_LIMIT, program
 from source_runs import run_command
 from whitelists import needs_root, safe_directory
 
+from ganeti_steward.allocators import kept_requests
 from ganeti_steward.core.config.values import History
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.rapi import Rapi
@@ -25,10 +26,10 @@ from ganeti_steward.core.ganeti.sources import read_file
 from ganeti_steward.core.ganeti.this_node import this_node
 from ganeti_steward.core.iallocator import history
 from ganeti_steward.core.model.finding import Finding
-from ganeti_steward.core.service.lock_file import is_locked
 from ganeti_steward.diagnose.model.object import MOST_DEEP, object_faults
 from ganeti_steward.diagnose.run.state_file import SET_ASIDE, read_state, read_stuck
 from ganeti_steward.diagnose.sources.uid_pool import Pool, UidPoolError, read_pool
+from ganeti_steward.plugins.lock_file import is_locked
 
 #: What may lie where a file of JSON is expected.
 DAMAGE: dict[str, Callable[[Path], object]] = {
@@ -88,7 +89,7 @@ def test_the_history(tmp_path: Path, kind: str) -> None:
     else:
         DAMAGE[kind](file)
     with pytest.raises(StewardError, match="cannot be read"):
-        history.entry(config, name)
+        kept_requests.entry(config, name)
 
 
 def run_iallocator(tmp_path: Path, *arguments: str) -> tuple[int, str]:

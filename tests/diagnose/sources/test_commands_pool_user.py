@@ -19,7 +19,7 @@ from unkillable import frozen_filesystem, needs_freezing
 from whitelists import needs_root
 
 from ganeti_steward.core.model.finding import Finding, Unknown
-from ganeti_steward.core.process.descendants import adopting_orphans
+from ganeti_steward.diagnose.run.gathering import adopting_orphans
 from ganeti_steward.diagnose.sources import uid_pool
 from ganeti_steward.diagnose.sources.uid_pool import Pool
 

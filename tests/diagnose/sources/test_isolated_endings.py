@@ -17,7 +17,7 @@ from unkillable import frozen_filesystem, needs_freezing, state
 from whitelists import safe_directory
 
 from ganeti_steward.core.model.finding import Unknown
-from ganeti_steward.core.process.descendants import adopting_orphans
+from ganeti_steward.diagnose.run.gathering import adopting_orphans
 from ganeti_steward.diagnose.sources import isolated
 from ganeti_steward.diagnose.sources.isolated import Source, run
 

@@ -109,7 +109,7 @@ BAD: Final = {
 }
 _PLUGIN: Final = """from ganeti_steward.core import hookimpl
 from ganeti_steward.plugins.model.task import Task
-from ganeti_steward.core.model.opcodes import set_role
+from ganeti_steward.plugins.model.operations import set_role
 
 
 @hookimpl

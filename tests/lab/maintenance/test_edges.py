@@ -11,7 +11,6 @@ from records import signing_store
 
 from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.model.finding import EVACUATE
-from ganeti_steward.core.model.opcodes import after, set_tags
 from ganeti_steward.plugins.maintenance.daemon.luxi_queue import read_world
 from ganeti_steward.plugins.maintenance.edges.store import Store
 from ganeti_steward.plugins.maintenance.engine.decision import Started
@@ -24,6 +23,7 @@ from ganeti_steward.plugins.maintenance.queue.submit import (
     submit,
 )
 from ganeti_steward.plugins.model.incident import FAILED, Incident, Submission
+from ganeti_steward.plugins.model.operations import after, set_tags
 from ganeti_steward.plugins.model.task import Task
 
 from ..cluster import DEFAULT_GROUP, DRBD, MASTER, NOT_VM_CAPABLE, PLAIN, Lab, op, tagged, until

@@ -11,9 +11,10 @@ import pytest
 from ganeti_steward.core.ganeti.luxi import Luxi
 from ganeti_steward.core.ganeti.reasons import Reason
 from ganeti_steward.core.model.job_state import JobState
-from ganeti_steward.core.model.opcodes import Job, Operation, after, remove_tags, set_tags
+from ganeti_steward.core.model.opcodes import Job, Operation
 from ganeti_steward.plugins.filters.filter_rules import CONTINUE, FilterRule, FilterRules
 from ganeti_steward.plugins.maintenance.queue.job_search import jobs_with_reason
+from ganeti_steward.plugins.model.operations import after, remove_tags, set_tags
 
 from ..cluster import Lab, until
 

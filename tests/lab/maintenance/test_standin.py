@@ -14,10 +14,11 @@ from records import signing_store
 from standin import StandIn
 from standin_server import serving
 
+from ganeti_steward.allocators.jobs.operations import migrate
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.luxi import Luxi
 from ganeti_steward.core.model.finding import EVACUATE
-from ganeti_steward.core.model.opcodes import Job, after, migrate, remove_tags, set_tags
+from ganeti_steward.core.model.opcodes import Job
 from ganeti_steward.plugins.maintenance.daemon.luxi_queue import read_world
 from ganeti_steward.plugins.maintenance.engine.decision import Started
 from ganeti_steward.plugins.maintenance.queue.calls import Calls
@@ -28,6 +29,7 @@ from ganeti_steward.plugins.maintenance.queue.submit import (
     submit,
 )
 from ganeti_steward.plugins.model.incident import Incident, Submission
+from ganeti_steward.plugins.model.operations import after, remove_tags, set_tags
 from ganeti_steward.plugins.model.task import Task
 
 from ..cluster import Lab, until

@@ -8,9 +8,10 @@ from typing import Any, Final
 
 import pytest
 
-from ganeti_steward.core.model.opcodes import failover, migrate, set_role, set_tags
+from ganeti_steward.allocators.jobs.operations import failover, migrate
 from ganeti_steward.plugins.filters.lint.opcode_table import opcode_table
 from ganeti_steward.plugins.maintenance.effects import _TARGETS, TABLE, Effects, Facts, effects_of
+from ganeti_steward.plugins.model.operations import set_role, set_tags
 
 GANETI: Final = sorted(Path("/usr/share/ganeti").glob("3.[0-9]"))
 _PRINT: Final = (

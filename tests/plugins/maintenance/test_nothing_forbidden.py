@@ -20,7 +20,7 @@ from worlds import SECOND, incident, instance, node, uuid_of
 from ganeti_steward.core.model.context import Context
 from ganeti_steward.core.model.finding import MISSING
 from ganeti_steward.core.model.job_state import SUCCESS, JobState
-from ganeti_steward.core.model.opcodes import MOVES, SET_NODE_PARAMS, Job
+from ganeti_steward.core.model.opcodes import MOVES, Job
 from ganeti_steward.plugins.maintenance.config import ACT, Maintd, Rebalance
 from ganeti_steward.plugins.maintenance.effects import effects_of
 from ganeti_steward.plugins.maintenance.engine import effect_brakes, routine, tasks
@@ -32,6 +32,7 @@ from ganeti_steward.plugins.maintenance.repairs import live_repair
 from ganeti_steward.plugins.maintenance.repairs.evacuate import Evacuate
 from ganeti_steward.plugins.maintenance.repairs.repair_storage import RepairStorage
 from ganeti_steward.plugins.model.incident import Incident
+from ganeti_steward.plugins.model.operations import SET_NODE_PARAMS
 from ganeti_steward.plugins.model.storage import NodeStorage
 from ganeti_steward.plugins.model.task import RoutinePlan, Task
 from ganeti_steward.plugins.model.world import Observation, Reported, Silent, World

@@ -5,8 +5,9 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
+from ganeti_steward.allocators.jobs.operations import nodes_after
 from ganeti_steward.core.config.values import Config
-from ganeti_steward.core.model.opcodes import MOVES, nodes_after
+from ganeti_steward.core.model.opcodes import MOVES
 from ganeti_steward.plugins.maintenance.config import ACT, OBSERVE, Maintd
 from ganeti_steward.plugins.maintenance.daemon.parts import Round
 from ganeti_steward.plugins.maintenance.engine.brakes import is_under_repair

@@ -11,7 +11,8 @@ from ask import steward
 from clusters import generate
 from replay import IllegalStepError, Replay
 
-from ganeti_steward.core.model.opcodes import MOVES, Job, migrate, nodes_after, replace_secondary
+from ganeti_steward.allocators.jobs.operations import migrate, nodes_after, replace_secondary
+from ganeti_steward.core.model.opcodes import MOVES, Job
 
 Message = dict[str, Any]
 

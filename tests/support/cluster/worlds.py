@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, TypeVar
 
+from ganeti_steward.allocators.jobs.operations import nodes_after
 from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.model.cluster import (
     DISK_TEMPLATES,
@@ -19,7 +20,7 @@ from ganeti_steward.core.model.cluster import (
     Policy,
     Spec,
 )
-from ganeti_steward.core.model.opcodes import MOVES, Job, nodes_after
+from ganeti_steward.core.model.opcodes import MOVES, Job
 from ganeti_steward.core.model.sent import Sent
 from ganeti_steward.plugins.model.incident import Incident
 from ganeti_steward.plugins.model.world import Observation, World

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ganeti_steward.core.service.lock_file import lock_file
+from ganeti_steward.plugins.lock_file import lock_file
 
 if TYPE_CHECKING:
     from front import Front

@@ -9,7 +9,7 @@ import pytest
 from records import recorded
 from worlds import incident
 
-from ganeti_steward.core.units import local_time
+from ganeti_steward.plugins.texts import local_time
 
 if TYPE_CHECKING:
     from ruled import Call, Ruled

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ganeti_steward.core.canonical_json import canonical
-from ganeti_steward.core.json_nesting import text_member
 from ganeti_steward.core.model.finding import EVACUATE
 from ganeti_steward.core.model.finding import STATUSES as ACTIONS
 from ganeti_steward.plugins.maintenance.edges.record import read_record, write_record
@@ -23,6 +22,7 @@ from ganeti_steward.plugins.model.incident import (
     Submission,
     Time,
 )
+from ganeti_steward.plugins.texts import text_member
 
 UUID = "0f0f0f0f-1111-2222-3333-444444444444"
 NODE = "aaaaaaaa-1111-2222-3333-444444444444"

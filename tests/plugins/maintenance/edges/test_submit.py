@@ -11,10 +11,11 @@ import pytest
 from daemons import luxid
 from records import signing_store
 
+from ganeti_steward.allocators.jobs.operations import migrate
 from ganeti_steward.core.ganeti.luxi import Luxi
 from ganeti_steward.core.model.finding import EVACUATE
 from ganeti_steward.core.model.job_state import JobState
-from ganeti_steward.core.model.opcodes import Job, after, migrate
+from ganeti_steward.core.model.opcodes import Job
 from ganeti_steward.plugins.maintenance.engine.decision import Started
 from ganeti_steward.plugins.maintenance.queue.calls import Calls
 from ganeti_steward.plugins.maintenance.queue.submit import (
@@ -27,6 +28,7 @@ from ganeti_steward.plugins.maintenance.queue.submit import (
     submit,
 )
 from ganeti_steward.plugins.model.incident import Incident, Submission
+from ganeti_steward.plugins.model.operations import after
 from ganeti_steward.plugins.model.task import Task
 
 if TYPE_CHECKING:

@@ -9,14 +9,15 @@ import pytest
 from maintained import CONFIG, EVACUATE, OK, REPAIR, WORSE, Maintained
 from worlds import group, node, uuid_of
 
+from ganeti_steward.allocators.jobs.operations import failover, migrate
 from ganeti_steward.core.model.cluster import Cluster, Node
-from ganeti_steward.core.model.opcodes import failover, migrate, set_role, set_tags
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.effects import effects_of
 from ganeti_steward.plugins.maintenance.engine.brakes import Case
 from ganeti_steward.plugins.maintenance.engine.decision import Decision, Planned
 from ganeti_steward.plugins.maintenance.engine.effect_brakes import BY_EFFECTS, facts_of
 from ganeti_steward.plugins.model.incident import Incident
+from ganeti_steward.plugins.model.operations import set_role, set_tags
 from ganeti_steward.plugins.model.task import Task
 from ganeti_steward.plugins.model.world import World
 

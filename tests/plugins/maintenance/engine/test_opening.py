@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from maintained import CONFIG, OK, Maintained, diagnose
 
-from ganeti_steward.core.model.opcodes import remove_tags, set_tags
 from ganeti_steward.plugins.maintenance.config import OBSERVE
 from ganeti_steward.plugins.maintenance.engine.decision import Planned
 from ganeti_steward.plugins.model.incident import COMPLETED, FAILED, Incident
+from ganeti_steward.plugins.model.operations import remove_tags, set_tags
 from ganeti_steward.plugins.model.task import CLOSE, OPEN, Done, Failed, Plan, Task, Wait
 from ganeti_steward.plugins.model.world import World
 

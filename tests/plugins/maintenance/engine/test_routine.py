@@ -9,11 +9,12 @@ import pytest
 from maintained import CONFIG, EVACUATE, Maintained
 from worlds import group, instance, node, world
 
-from ganeti_steward.core.model.opcodes import migrate, replace_secondary, set_tags
+from ganeti_steward.allocators.jobs.operations import migrate, replace_secondary
 from ganeti_steward.plugins.maintenance.engine.decision import RoutineStarted
 from ganeti_steward.plugins.maintenance.engine.routine import copied_mib
 from ganeti_steward.plugins.maintenance.engine.step import step
 from ganeti_steward.plugins.model.incident import OPT_OUT_TAG
+from ganeti_steward.plugins.model.operations import set_tags
 from ganeti_steward.plugins.model.task import RoutinePlan, Task, Wait
 from ganeti_steward.plugins.model.world import World
 

@@ -6,7 +6,6 @@ import pytest
 from maintained import CONFIG, EVACUATE, OK, REPAIR, SECOND, WORSE, Maintained, diagnose, evacuating
 from worlds import group
 
-from ganeti_steward.core.model.opcodes import set_role
 from ganeti_steward.plugins.maintenance.config import OBSERVE
 from ganeti_steward.plugins.maintenance.engine.decision import (
     Planned,
@@ -22,6 +21,7 @@ from ganeti_steward.plugins.model.incident import (
     PENDING,
     Incident,
 )
+from ganeti_steward.plugins.model.operations import set_role
 from ganeti_steward.plugins.model.task import DRAIN, MOVE, TAG, UNTAG, Task
 from ganeti_steward.plugins.model.world import Reported, World
 

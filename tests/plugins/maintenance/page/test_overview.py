@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from worlds import NOW, SECOND, incident, instance, node, world
 
+from ganeti_steward.allocators.jobs.operations import migrate
 from ganeti_steward.allocators.overview.amounts import Overview
-from ganeti_steward.core.model.opcodes import migrate, set_tags
 from ganeti_steward.plugins.maintenance.daemon import reporting
 from ganeti_steward.plugins.maintenance.daemon.parts import Round
 from ganeti_steward.plugins.maintenance.daemon.reporting import (
@@ -21,6 +21,7 @@ from ganeti_steward.plugins.maintenance.edges.status import Status
 from ganeti_steward.plugins.maintenance.engine.decision import Decision, RoutineStarted, Started
 from ganeti_steward.plugins.maintenance.harep.health import repair_job
 from ganeti_steward.plugins.model.incident import Incident, Submission
+from ganeti_steward.plugins.model.operations import set_tags
 from ganeti_steward.plugins.model.routine import RoutineJob
 from ganeti_steward.plugins.model.task import Held, Task
 from ganeti_steward.plugins.model.world import World

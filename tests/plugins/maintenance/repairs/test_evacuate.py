@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from worlds import after, incident, instance, node, uuid_of, world
 
+from ganeti_steward.allocators.jobs.operations import failover, migrate, replace_secondary
 from ganeti_steward.core.ganeti.reasons import read_reasons
 from ganeti_steward.core.model.cluster import Node
 from ganeti_steward.core.model.context import Context
-from ganeti_steward.core.model.opcodes import failover, migrate, replace_secondary
 from ganeti_steward.plugins.filters.jobs import Job
 from ganeti_steward.plugins.filters.language import LUXID
 from ganeti_steward.plugins.filters.scheduling import buckets_of

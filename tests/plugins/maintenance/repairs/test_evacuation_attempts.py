@@ -8,8 +8,9 @@ import pytest
 from evacuated import Evacuated, Outcome
 from worlds import after, incident, instance, node, world
 
-from ganeti_steward.core.model.opcodes import Job, clean_up, restart
+from ganeti_steward.core.model.opcodes import Job
 from ganeti_steward.plugins.model.incident import COMPLETED, FAILED, PENDING
+from ganeti_steward.plugins.model.operations import clean_up, restart
 from ganeti_steward.plugins.model.world import Reported
 
 

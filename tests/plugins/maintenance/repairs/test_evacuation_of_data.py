@@ -8,15 +8,10 @@ import pytest
 from evacuated import SECOND, Evacuated
 from worlds import NOW, incident, instance, node, uuid_of, world
 
-from ganeti_steward.core.model.opcodes import (
-    Job,
-    activate_disks,
-    failover,
-    out_of_band,
-    replace_secondary,
-    set_role,
-)
+from ganeti_steward.allocators.jobs.operations import failover, replace_secondary
+from ganeti_steward.core.model.opcodes import Job
 from ganeti_steward.plugins.model.incident import COMPLETED, FAILED, PENDING
+from ganeti_steward.plugins.model.operations import activate_disks, out_of_band, set_role
 
 FAILOVER = "evacuate-failover"
 

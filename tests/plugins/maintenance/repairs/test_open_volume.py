@@ -9,8 +9,8 @@ from storage_worlds import ACKNOWLEDGED, OK, A, B, ailing, lvm, now, report, tas
 from worlds import uuid_of
 
 from ganeti_steward.core.model.finding import MISSING
-from ganeti_steward.core.model.opcodes import remove_tags, set_allocatable
 from ganeti_steward.plugins.model.incident import FAILED
+from ganeti_steward.plugins.model.operations import remove_tags, set_allocatable
 from ganeti_steward.plugins.model.storage import NodeStorage
 from ganeti_steward.plugins.model.world import Reported, Silent, World
 

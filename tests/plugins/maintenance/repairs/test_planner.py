@@ -28,7 +28,8 @@ IMPORTS = """
 import os, time
 from ganeti_steward.core import hookimpl
 from ganeti_steward.plugins.model.task import Done, Failed, Task, Wait
-from ganeti_steward.core.model.opcodes import migrate, set_role
+from ganeti_steward.allocators.jobs.operations import migrate
+from ganeti_steward.plugins.model.operations import set_role
 from ganeti_steward.core.model.site_rules import ROLES, Ban
 
 def task(*nodes, step="drain", instances=(), **fields):

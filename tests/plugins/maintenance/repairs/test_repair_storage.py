@@ -24,23 +24,22 @@ from storage_worlds import (
 )
 from worlds import incident, instance, with_node
 
+from ganeti_steward.allocators.jobs.operations import migrate, replace_secondary
 from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.model.cluster import Instance
 from ganeti_steward.core.model.context import Context
 from ganeti_steward.core.model.finding import MISSING
-from ganeti_steward.core.model.opcodes import (
-    Operation,
-    migrate,
-    remove_tags,
-    repair_storage,
-    replace_in_place,
-    replace_secondary,
-    set_allocatable,
-    set_tags,
-)
+from ganeti_steward.core.model.opcodes import Operation
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.repairs.repair_storage import RepairStorage
 from ganeti_steward.plugins.model.incident import Incident
+from ganeti_steward.plugins.model.operations import (
+    remove_tags,
+    repair_storage,
+    replace_in_place,
+    set_allocatable,
+    set_tags,
+)
 from ganeti_steward.plugins.model.storage import (
     DEGRADED,
     FAULTY,

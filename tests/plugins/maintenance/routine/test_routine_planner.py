@@ -20,7 +20,7 @@ IMPORTS = """
 import os
 from ganeti_steward.core import hookimpl
 from ganeti_steward.plugins.model.task import Done, Task, Wait
-from ganeti_steward.core.model.opcodes import migrate
+from ganeti_steward.allocators.jobs.operations import migrate
 
 def task(*nodes, jobs=None, **fields):
     jobs = [[migrate("a")]] if jobs is None else jobs

@@ -14,8 +14,8 @@ from playing import below, playing, read_until, wait_for_the_end
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.luxi import Luxi
 from ganeti_steward.core.model.job_state import SUCCESS
-from ganeti_steward.core.model.opcodes import set_role
 from ganeti_steward.plugins.maintenance.daemon.luxi_queue import read_world
+from ganeti_steward.plugins.model.operations import set_role
 from ganeti_steward.plugins.simulation.demo.files import made_cluster
 from ganeti_steward.plugins.simulation.demo.luxid import DemoLuxid
 from ganeti_steward.plugins.simulation.luxid import served

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from ganeti_steward.core.errors import StewardError
-from ganeti_steward.core.service.lock_file import is_locked, lock_file
+from ganeti_steward.plugins.lock_file import is_locked, lock_file
 
 _HOLD = """
 import sys
-from ganeti_steward.core.service.lock_file import is_locked, lock_file
+from ganeti_steward.plugins.lock_file import is_locked, lock_file
 with lock_file(sys.argv[1]):
     print("held", flush=True)
     sys.stdin.read()
@@ -61,7 +61,7 @@ def test_whether_it_is_locked(tmp_path: Path) -> None:
 
 _LOOK = """
 import sys
-from ganeti_steward.core.service.lock_file import is_locked
+from ganeti_steward.plugins.lock_file import is_locked
 print("looking", flush=True)
 while True:
     is_locked(sys.argv[1])

@@ -1,44 +1,23 @@
-"""Sizes as Ganeti's commands take and print them (without a unit in MiB), and times."""
+"""Sizes as Ganeti's commands take and print them; without a unit in MiB."""
 
 from __future__ import annotations
 
 import math
 import re
-from datetime import UTC, datetime, tzinfo
 from typing import Final
 
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.json_reader import LIMIT, quoted
 
 _SIZE: Final = re.compile(r"(?P<number>[0-9]+(\.[0-9]+)?)\s*(?P<unit>[a-z]*)", re.ASCII)
+
+
 #: MiB of each unit.
 _UNITS: Final = {"": 1, "m": 1, "g": 1024, "t": 1024**2}
 
+
 #: The letters of Ganeti's ``--units``: with a suffix and scaled, MiB, GiB, TiB.
 UNITS: Final = ("h", "m", "g", "t")
-
-
-_SECOND: Final = 10**9
-
-
-def local_time(at: int | None) -> str:
-    """Local time with its offset, to the second; ``at``: ns since the epoch.  ``-`` for none."""
-    moment = _moment(at) if at else None
-    return moment.astimezone().isoformat(sep=" ") if moment else str(at or "-")
-
-
-def utc_time(at: int) -> str:
-    """Time in UTC, to the second; ``at``: ns since the epoch."""
-    moment = _moment(at, UTC)
-    return f"{moment:%Y-%m-%d %H:%M:%S} UTC" if moment else str(at)
-
-
-def _moment(at: int, zone: tzinfo | None = None) -> datetime | None:
-    """None where it is beyond what a calendar has: the number is shown then."""
-    try:
-        return datetime.fromtimestamp(at // _SECOND, zone)
-    except (OSError, OverflowError, ValueError):
-        return None
 
 
 def format_size(mebibytes: float, units: str) -> str:
@@ -61,8 +40,3 @@ def parse_size(text: str) -> int:
     if size > LIMIT:
         raise StewardError(f"the size {quoted(text)} is out of range")
     return size
-
-
-def counted(number: int, what: str) -> str:
-    """``1 job``, ``2 jobs``."""
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"

@@ -9,12 +9,12 @@ import pytest
 from daemons import luxid
 from live import Ganeti
 
+from ganeti_steward.allocators.state.names import Names, short_names
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.luxi import Luxi
 from ganeti_steward.core.ganeti.snapshot import read_live
 from ganeti_steward.core.model.cluster import Cluster
 from ganeti_steward.core.model.cluster_reader import read_cluster
-from ganeti_steward.core.model.names import Names, short_names
 
 
 def ganeti() -> Ganeti:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from ganeti_steward.allocators.state.sizes import UNITS, format_size, parse_size
 from ganeti_steward.core.errors import StewardError
-from ganeti_steward.core.units import UNITS, format_size, local_time, parse_size, utc_time
 
 
 @pytest.mark.parametrize(
@@ -48,14 +48,3 @@ def test_no_sizes(text: str) -> None:
 def test_printed_sizes(mebibytes: int, texts: tuple[str, ...]) -> None:
     """As Ganeti 3.0.2 prints them with --units=h, m, g and t (`utils.FormatUnit`)."""
     assert tuple(format_size(mebibytes, units) for units in UNITS) == texts
-
-
-@pytest.mark.parametrize("at", [10**40, -(10**40), -(10**400)])
-def test_what_is_no_time_is_shown_as_it_is(at: int) -> None:
-    assert local_time(at) == utc_time(at) == str(at)
-
-
-def test_times() -> None:
-    assert utc_time(1_767_787_200 * 10**9) == "2026-01-07 12:00:00 UTC"
-    assert local_time(0) == local_time(None) == "-"
-    assert local_time(1_767_787_200 * 10**9)[:3] == "202"

@@ -1,0 +1,43 @@
+"""Times as commands and pages show them, and the texts of objects that others wrote."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, tzinfo
+from typing import Final
+
+from ganeti_steward.core.json_nesting import load_lenient
+
+_SECOND: Final = 10**9
+
+
+def local_time(at: int | None) -> str:
+    """Local time with its offset, to the second; ``at``: ns since the epoch.  ``-`` for none."""
+    moment = _moment(at) if at else None
+    return moment.astimezone().isoformat(sep=" ") if moment else str(at or "-")
+
+
+def utc_time(at: int) -> str:
+    """Time in UTC, to the second; ``at``: ns since the epoch."""
+    moment = _moment(at, UTC)
+    return f"{moment:%Y-%m-%d %H:%M:%S} UTC" if moment else str(at)
+
+
+def _moment(at: int, zone: tzinfo | None = None) -> datetime | None:
+    """None where it is beyond what a calendar has: the number is shown then."""
+    try:
+        return datetime.fromtimestamp(at // _SECOND, zone)
+    except (OSError, OverflowError, ValueError):
+        return None
+
+
+def text_member(text: str, name: str) -> str:
+    """A text in the object that a JSON text is, whatever else it holds; empty where there is none.
+
+    What it belongs to must not be hidden by another member, such as a number that is none.
+    """
+    try:
+        given = load_lenient(text.encode(errors="replace"))
+    except ValueError:
+        return ""
+    value = given.get(name) if isinstance(given, dict) else None
+    return value if isinstance(value, str) else ""
