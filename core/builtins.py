@@ -30,18 +30,6 @@ class BuiltIn(NamedTuple):
     """the key of the configuration that has to name it; empty: none has to"""
 
 
-def _collector(name: str, target: str) -> BuiltIn:
-    return BuiltIn(name, target, section=f"collector.{name}", key="diagnose.collectors")
-
-
-def _commands(room: str, target: str) -> BuiltIn:
-    return BuiltIn(f"{room}.commands", target, hooks=("steward_commands",))
-
-
-def _of_maintd(name: str, target: str, hook: str) -> BuiltIn:
-    return BuiltIn(name, target, section="maintd", hooks=(hook,))
-
-
 #: All of them; the collectors run in this order, and repairs are called in this order.
 BUILT_INS: Final = (
     BuiltIn("balanced", "ganeti_steward.allocators.balanced"),
@@ -54,16 +42,66 @@ BUILT_INS: Final = (
         needed=Needed(tags=("steward:",), section=True),
         hooks=("steward_check_config",),
     ),
-    _collector("smart", "ganeti_steward.diagnose.collectors.smart:plugin"),
-    _collector("md", "ganeti_steward.diagnose.collectors.md:plugin"),
-    _collector("lvm", "ganeti_steward.diagnose.collectors.lvm:plugin"),
-    _collector("drbd", "ganeti_steward.diagnose.collectors.drbd:plugin"),
-    _collector("filesystems", "ganeti_steward.diagnose.collectors.filesystems:plugin"),
-    _collector("edac", "ganeti_steward.diagnose.collectors.edac:plugin"),
-    _collector("network", "ganeti_steward.diagnose.collectors.network:plugin"),
-    _collector("sensors", "ganeti_steward.diagnose.collectors.sensors:plugin"),
-    _collector("ipmi", "ganeti_steward.diagnose.collectors.ipmi:plugin"),
-    _collector("kernel", "ganeti_steward.diagnose.collectors.kernel:plugin"),
+    BuiltIn(
+        "smart",
+        "ganeti_steward.diagnose.collectors.smart:plugin",
+        section="collector.smart",
+        key="diagnose.collectors",
+    ),
+    BuiltIn(
+        "md",
+        "ganeti_steward.diagnose.collectors.md:plugin",
+        section="collector.md",
+        key="diagnose.collectors",
+    ),
+    BuiltIn(
+        "lvm",
+        "ganeti_steward.diagnose.collectors.lvm:plugin",
+        section="collector.lvm",
+        key="diagnose.collectors",
+    ),
+    BuiltIn(
+        "drbd",
+        "ganeti_steward.diagnose.collectors.drbd:plugin",
+        section="collector.drbd",
+        key="diagnose.collectors",
+    ),
+    BuiltIn(
+        "filesystems",
+        "ganeti_steward.diagnose.collectors.filesystems:plugin",
+        section="collector.filesystems",
+        key="diagnose.collectors",
+    ),
+    BuiltIn(
+        "edac",
+        "ganeti_steward.diagnose.collectors.edac:plugin",
+        section="collector.edac",
+        key="diagnose.collectors",
+    ),
+    BuiltIn(
+        "network",
+        "ganeti_steward.diagnose.collectors.network:plugin",
+        section="collector.network",
+        key="diagnose.collectors",
+    ),
+    BuiltIn(
+        "sensors",
+        "ganeti_steward.diagnose.collectors.sensors:plugin",
+        section="collector.sensors",
+        key="diagnose.collectors",
+    ),
+    BuiltIn(
+        "ipmi",
+        "ganeti_steward.diagnose.collectors.ipmi:plugin",
+        section="collector.ipmi",
+        key="diagnose.collectors",
+    ),
+    BuiltIn(
+        "kernel",
+        "ganeti_steward.diagnose.collectors.kernel:plugin",
+        section="collector.kernel",
+        key="diagnose.collectors",
+    ),
     BuiltIn(
         "diagnose.check_config",
         "ganeti_steward.diagnose.run.node_check",
@@ -75,18 +113,23 @@ BUILT_INS: Final = (
         hooks=("steward_check_config",),
     ),
     # Before live-repair, for it handles reports of that status without a command.
-    _of_maintd(
+    BuiltIn(
         "repair-storage",
         "ganeti_steward.plugins.maintenance.repairs.repair_storage:RepairStorage",
-        "steward_plan",
+        section="maintd",
+        hooks=("steward_plan",),
     ),
-    _of_maintd(
-        "live-repair", "ganeti_steward.plugins.maintenance.repairs.live_repair", "steward_plan"
+    BuiltIn(
+        "live-repair",
+        "ganeti_steward.plugins.maintenance.repairs.live_repair",
+        section="maintd",
+        hooks=("steward_plan",),
     ),
-    _of_maintd(
+    BuiltIn(
         "evacuate",
         "ganeti_steward.plugins.maintenance.repairs.evacuate:Evacuate",
-        "steward_plan",
+        section="maintd",
+        hooks=("steward_plan",),
     ),
     BuiltIn(
         "harep",
@@ -100,15 +143,17 @@ BUILT_INS: Final = (
         section="rebalance",
         key="maintd.routine",
     ),
-    _of_maintd(
+    BuiltIn(
         "notify-command",
         "ganeti_steward.plugins.maintenance.notify.notify_command:NotifyCommand",
-        "steward_incident_changed",
+        section="maintd",
+        hooks=("steward_incident_changed",),
     ),
-    _of_maintd(
+    BuiltIn(
         "webhook",
         "ganeti_steward.plugins.maintenance.notify.webhook:Webhook",
-        "steward_incident_changed",
+        section="maintd",
+        hooks=("steward_incident_changed",),
     ),
     BuiltIn(
         "filters.native",
@@ -120,17 +165,39 @@ BUILT_INS: Final = (
         "ganeti_steward.plugins.filters.actions.holding",
         hooks=("steward_filter_action",),
     ),
-    _commands("core", "ganeti_steward.core.commands.own_commands"),
-    _commands("allocators", "ganeti_steward.allocators.cli.commands"),
-    _commands("diagnose", "ganeti_steward.diagnose.cli.commands"),
-    _commands("aggregates", "ganeti_steward.plugins.aggregates.cli.commands"),
-    _commands("filters", "ganeti_steward.plugins.filters.cli.commands"),
-    _commands("maintenance", "ganeti_steward.plugins.maintenance.cli.commands"),
-    _commands("exporter", "ganeti_steward.plugins.exporter.cli.commands"),
+    BuiltIn(
+        "core.commands", "ganeti_steward.core.commands.own_commands", hooks=("steward_commands",)
+    ),
+    BuiltIn(
+        "allocators.commands", "ganeti_steward.allocators.cli.commands", hooks=("steward_commands",)
+    ),
+    BuiltIn(
+        "diagnose.commands", "ganeti_steward.diagnose.cli.commands", hooks=("steward_commands",)
+    ),
+    BuiltIn(
+        "aggregates.commands",
+        "ganeti_steward.plugins.aggregates.cli.commands",
+        hooks=("steward_commands",),
+    ),
+    BuiltIn(
+        "filters.commands",
+        "ganeti_steward.plugins.filters.cli.commands",
+        hooks=("steward_commands",),
+    ),
+    BuiltIn(
+        "maintenance.commands",
+        "ganeti_steward.plugins.maintenance.cli.commands",
+        hooks=("steward_commands",),
+    ),
+    BuiltIn(
+        "exporter.commands",
+        "ganeti_steward.plugins.exporter.cli.commands",
+        hooks=("steward_commands",),
+    ),
 )
 
-#: Those that only a chain of allocators names.
-ALLOCATORS: Final = tuple(one for one in BUILT_INS if one == BuiltIn(one.name, one.target))
+#: Names of those that only a chain of allocators names.
+ALLOCATORS: Final = ("balanced", "dedicated", "packed")
 
 #: The modules with the declarations of the hooks.
 HOOKSPECS: Final = (
@@ -140,7 +207,9 @@ HOOKSPECS: Final = (
 )
 
 #: Names of the collectors, in the order in which they run.
-COLLECTORS: Final = tuple(one.name for one in BUILT_INS if one.key == "diagnose.collectors")
+COLLECTORS: Final = (
+    "smart", "md", "lvm", "drbd", "filesystems", "edac", "network", "sensors", "ipmi", "kernel"
+)  # fmt: skip
 
 #: Keys of the configuration that name plugins to be loaded -> the hook each must implement.
 PLUGIN_KEYS: Final[Mapping[str, str]] = {
@@ -148,8 +217,6 @@ PLUGIN_KEYS: Final[Mapping[str, str]] = {
     "diagnose.load": "steward_diagnose",
     "maintd.routine": "steward_routine",
 }
-
-_BY_NAME: Final = {one.name: one for one in BUILT_INS}
 
 #: What all built-in allocators import, and what takes most of the time of their import.
 ENGINE_LIBRARY: Final = "numpy"
@@ -162,27 +229,24 @@ TEXT_FORMAT: Final = "ganeti_steward.allocators.text_format"
 #: Allocators that are called for comparison.
 SHADOWS: Final = "ganeti_steward.plugins.shadow.shadows"
 
-_CORE_SECTIONS: Final = "ganeti_steward.core.config.values"
-_DIAGNOSE_SECTIONS: Final = "ganeti_steward.diagnose.config.sections"
-
 #: Section of the configuration file -> its declaration, in the order of the sample.
 SECTIONS: Final[dict[str, str]] = {
-    "allocators": f"{_CORE_SECTIONS}:Allocators",
+    "allocators": "ganeti_steward.core.config.values:Allocators",
     "shadow": "ganeti_steward.plugins.shadow.config:Shadow",
-    "plugins": f"{_CORE_SECTIONS}:Plugins",
+    "plugins": "ganeti_steward.core.config.values:Plugins",
     "aggregates": "ganeti_steward.plugins.aggregates.config:Aggregates",
-    "diagnose": f"{_DIAGNOSE_SECTIONS}:Diagnose",
-    "agent": f"{_DIAGNOSE_SECTIONS}:Agent",
+    "diagnose": "ganeti_steward.diagnose.config.sections:Diagnose",
+    "agent": "ganeti_steward.diagnose.config.sections:Agent",
     "maintd": "ganeti_steward.plugins.maintenance.config:Maintd",
     "harep": "ganeti_steward.plugins.maintenance.config:Harep",
     "rebalance": "ganeti_steward.plugins.maintenance.config:Rebalance",
-    "http": f"{_CORE_SECTIONS}:Http",
-    "history": f"{_CORE_SECTIONS}:History",
-    "log": f"{_CORE_SECTIONS}:Log",
+    "http": "ganeti_steward.core.config.values:Http",
+    "history": "ganeti_steward.core.config.values:History",
+    "log": "ganeti_steward.core.config.values:Log",
 }
 
 #: Section with sections of any name below it -> the declaration of each of those.
-NAMED_SECTIONS: Final[dict[str, str]] = {"nagios": f"{_DIAGNOSE_SECTIONS}:Nagios"}
+NAMED_SECTIONS: Final[dict[str, str]] = {"nagios": "ganeti_steward.diagnose.config.sections:Nagios"}
 
 _PLUGIN_SECTIONS: Final = ("plugins", "plugin", "log")
 
@@ -220,4 +284,4 @@ def declaration(section: str) -> Any:
 
 def built_in(name: str) -> BuiltIn | None:
     """The built-in plugin of a name; None when there is none."""
-    return _BY_NAME.get(name)
+    return next((one for one in BUILT_INS if one.name == name), None)

@@ -93,8 +93,7 @@ class Plugins:
         if plugin is None and built_in(name):
             plugin = self._load(name)
         if plugin is None:
-            names = [one.name for one in ALLOCATORS]
-            known = ", ".join(dict.fromkeys([*names, *self._named]))
+            known = ", ".join(dict.fromkeys([*ALLOCATORS, *self._named]))
             raise PluginError(name, f"is no allocator that is loaded (loaded: {known})")
         return plugin
 

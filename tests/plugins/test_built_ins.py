@@ -34,8 +34,10 @@ def test_it_implements_the_hooks_it_is_loaded_for(one: BuiltIn) -> None:
 
 def test_allocators_and_collectors() -> None:
     plugins = Plugins(Config(), ())
-    for one in some(ALLOCATORS):
-        assert set(plugins.hooks(one.name)) <= set(HOOKS.values())
+    assert [one.name for one in BUILT_INS if one == BuiltIn(one.name, one.target)] == [*ALLOCATORS]
+    assert [one.name for one in BUILT_INS if one.key == "diagnose.collectors"] == [*COLLECTORS]
+    for name in some(ALLOCATORS):
+        assert set(plugins.hooks(name)) <= set(HOOKS.values())
     for name in some(COLLECTORS):
         assert plugins.hooks(name) == ["steward_diagnose"]
 
