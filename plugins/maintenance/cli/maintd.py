@@ -24,7 +24,7 @@ from ganeti_steward.plugins.maintenance.cli.cluster import (
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.edges.status import fetch_status, status_lines
 from ganeti_steward.plugins.maintenance.engine.decision import Change, Decision
-from ganeti_steward.plugins.maintenance.engine.transitions import FORGOTTEN
+from ganeti_steward.plugins.maintenance.engine.transitions import FORGOTTEN, mermaid
 from ganeti_steward.plugins.maintenance.pause import pause_tag, pause_tags
 from ganeti_steward.plugins.model.incident import Incident
 from ganeti_steward.plugins.model.operations import remove_tags, set_tags
@@ -111,7 +111,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--replay", metavar="FILE", help="print what is decided from each moment of FILE, and end"
     )
     once.add_argument(
-        "--diagram", action="store_true", help="print the states of an incident as SVG, and end"
+        "--diagram", action="store_true", help="print the states of an incident as Mermaid, and end"
     )
     parser.set_defaults(act=_run, data=DATA)
     _add_luxid(parser)
@@ -171,7 +171,8 @@ def _run(options: argparse.Namespace) -> int:
     from ganeti_steward.plugins.maintenance.daemon.process import run_daemon
 
     if options.diagram:
-        return _diagram()
+        sys.stdout.write(mermaid())
+        return EXIT_OK
     if options.replay is not None:
         return _replay(options.replay)
     if options.no_voting != options.yes_do_it:
@@ -187,13 +188,6 @@ def _run(options: argparse.Namespace) -> int:
             data=options.data,
         )
     )
-
-
-def _diagram() -> int:
-    from ganeti_steward.plugins.maintenance.engine.diagram import svg
-
-    sys.stdout.write(svg())
-    return EXIT_OK
 
 
 def _replay(file: str) -> int:

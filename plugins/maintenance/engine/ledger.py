@@ -8,13 +8,10 @@ from ganeti_steward.core.model.cluster import Node
 from ganeti_steward.core.model.finding import STATUSES
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.engine.decision import Change, Inputs, Recent, Started
-from ganeti_steward.plugins.maintenance.engine.transitions import FORGOTTEN, Event, apply
+from ganeti_steward.plugins.maintenance.engine.transitions import OBSERVED, Event, apply
 from ganeti_steward.plugins.model.incident import Incident
 from ganeti_steward.plugins.model.task import Held
 from ganeti_steward.plugins.model.world import World
-
-#: The event of an incident that is new; it has no state before.
-OBSERVED = "reported"
 
 
 def command_key(incident: Incident) -> str:
@@ -58,12 +55,12 @@ class Ledger:
     def happen(self, uuid: str, event: Event, reason: str) -> None:
         """Apply an event to an incident; one that changes nothing in its state is no change."""
         before = self.incidents[uuid]
-        after, transition = apply(before, event, self.now, reason)
-        if transition.to == FORGOTTEN:
+        after = apply(before, event, self.now, reason)
+        if after is None:
             del self.incidents[uuid]
-            self.changes.append(Change(before, None, event.value, reason))
-        elif after != before:
+        else:
             self.incidents[uuid] = after
+        if after != before:
             self.changes.append(Change(before, after, event.value, reason))
 
     def hold(self, subject: str, brake: str, sentence: str, **values: object) -> None:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import Final, NamedTuple
+from typing import Final
 
 from ganeti_steward.plugins.model.incident import (
     ACKNOWLEDGED,
@@ -18,6 +18,9 @@ from ganeti_steward.plugins.model.incident import (
     STATES,
     Incident,
 )
+
+#: The event of an incident that is new; it has no state before.
+OBSERVED: Final = "reported"
 
 #: The incident's record is removed.
 FORGOTTEN: Final = "forgotten"
@@ -38,73 +41,62 @@ class Event(Enum):
     FOLDED = "moved to the audit log"
 
 
-class Effect(Enum):
-    """What a transition requires to be done in addition."""
-
-    TAG = "set the tag on the node"
-    UNTAG = "remove the tag from the node"
-    CANCEL_JOBS = "cancel its queued jobs"
-
-
-class Transition(NamedTuple):
-    """What an event does in a state."""
-
-    to: str
-    """a status, ``acknowledged`` or ``forgotten``"""
-    effects: tuple[Effect, ...] = ()
-
-
-_FORGET: Final = Transition(FORGOTTEN)
-
-#: What is not listed changes nothing.
-TABLE: Final[dict[tuple[str, Event], Transition]] = {
-    (NOTED, Event.STARTED): Transition(PENDING),
-    (NOTED, Event.DONE): Transition(COMPLETED, (Effect.TAG,)),
-    (NOTED, Event.FAILURE): Transition(FAILED, (Effect.TAG,)),
-    (NOTED, Event.WORSE_DONE): Transition(COMPLETED, (Effect.TAG,)),
-    (NOTED, Event.CANCEL): Transition(CANCELED),
-    (NOTED, Event.HEALTHY): _FORGET,
-    (NOTED, Event.NODE_LEFT): _FORGET,
-    (NOTED, Event.FOLDED): _FORGET,
-    (PENDING, Event.DONE): Transition(COMPLETED, (Effect.TAG,)),
-    (PENDING, Event.FAILURE): Transition(FAILED, (Effect.TAG,)),
-    (PENDING, Event.WORSE_DONE): Transition(COMPLETED, (Effect.TAG,)),
-    (PENDING, Event.CANCEL): Transition(CANCELED, (Effect.CANCEL_JOBS,)),
-    (PENDING, Event.NODE_LEFT): Transition(FORGOTTEN, (Effect.CANCEL_JOBS,)),
-    (COMPLETED, Event.TAG_REMOVED): Transition(ACKNOWLEDGED),
-    (COMPLETED, Event.CANCEL): Transition(CANCELED, (Effect.UNTAG,)),
-    (COMPLETED, Event.NODE_LEFT): _FORGET,
-    (ACKNOWLEDGED, Event.CANCEL): Transition(CANCELED),
-    (ACKNOWLEDGED, Event.HEALTHY): _FORGET,
-    (ACKNOWLEDGED, Event.NODE_LEFT): _FORGET,
-    (ACKNOWLEDGED, Event.FOLDED): _FORGET,
-    (FAILED, Event.TAG_REMOVED): _FORGET,
-    (FAILED, Event.TAG_REMOVED_CLOSED): Transition(ACKNOWLEDGED),
-    (FAILED, Event.CANCEL): Transition(CANCELED, (Effect.UNTAG,)),
-    (FAILED, Event.NODE_LEFT): _FORGET,
-    (CANCELED, Event.HEALTHY): _FORGET,
-    (CANCELED, Event.NODE_LEFT): _FORGET,
-    (CANCELED, Event.FOLDED): _FORGET,
+#: State and event -> the state after it.  What is not listed changes nothing; what has to be
+#: done in a state is in its row of `STATES`.
+TABLE: Final[dict[tuple[str, Event], str]] = {
+    (NOTED, Event.STARTED): PENDING,
+    (NOTED, Event.DONE): COMPLETED,
+    (NOTED, Event.FAILURE): FAILED,
+    (NOTED, Event.WORSE_DONE): COMPLETED,
+    (NOTED, Event.CANCEL): CANCELED,
+    (NOTED, Event.HEALTHY): FORGOTTEN,
+    (NOTED, Event.NODE_LEFT): FORGOTTEN,
+    (NOTED, Event.FOLDED): FORGOTTEN,
+    (PENDING, Event.DONE): COMPLETED,
+    (PENDING, Event.FAILURE): FAILED,
+    (PENDING, Event.WORSE_DONE): COMPLETED,
+    (PENDING, Event.CANCEL): CANCELED,
+    (PENDING, Event.NODE_LEFT): FORGOTTEN,
+    (COMPLETED, Event.TAG_REMOVED): ACKNOWLEDGED,
+    (COMPLETED, Event.CANCEL): CANCELED,
+    (COMPLETED, Event.NODE_LEFT): FORGOTTEN,
+    (ACKNOWLEDGED, Event.CANCEL): CANCELED,
+    (ACKNOWLEDGED, Event.HEALTHY): FORGOTTEN,
+    (ACKNOWLEDGED, Event.NODE_LEFT): FORGOTTEN,
+    (ACKNOWLEDGED, Event.FOLDED): FORGOTTEN,
+    (FAILED, Event.TAG_REMOVED): FORGOTTEN,
+    (FAILED, Event.TAG_REMOVED_CLOSED): ACKNOWLEDGED,
+    (FAILED, Event.CANCEL): CANCELED,
+    (FAILED, Event.NODE_LEFT): FORGOTTEN,
+    (CANCELED, Event.HEALTHY): FORGOTTEN,
+    (CANCELED, Event.NODE_LEFT): FORGOTTEN,
+    (CANCELED, Event.FOLDED): FORGOTTEN,
 }
 
 
-def apply(incident: Incident, event: Event, now: int, note: str) -> tuple[Incident, Transition]:
-    """The incident after an event, and what that requires.
+def apply(incident: Incident, event: Event, now: int, note: str) -> Incident | None:
+    """The incident after an event: as it is, where that changes nothing; None: it is forgotten.
 
-    ``now``: ns since the epoch; ``note``: why, one sentence.  An event that changes nothing in
-    this state returns the incident as it is and a transition to its own state.  A forgotten one is
-    returned as it was.
+    ``now``: ns since the epoch; ``note``: why, one sentence.
     """
-    state = incident.state_name
-    found = TABLE.get((state, event))
-    if not found or found.to == FORGOTTEN:
-        return incident, found or Transition(state)
+    to = TABLE.get((incident.state_name, event))
+    if to is None:
+        return incident
+    if to == FORGOTTEN:
+        return None
     after = incident._replace(
-        status=STATES[found.to].status,
-        acknowledged=found.to == ACKNOWLEDGED,
-        changed=now,
-        note=note,
+        status=STATES[to].status, acknowledged=to == ACKNOWLEDGED, changed=now, note=note
     )
-    if Effect.TAG in found.effects:
-        after = after._replace(tag=after.state.result + after.uuid, tagged=False)
-    return after, found
+    if after.state.result:
+        return after._replace(tag=after.state.result + after.uuid, tagged=False)
+    return after
+
+
+def mermaid() -> str:
+    """The table as a state diagram in the language of Mermaid."""
+    events: dict[tuple[str, str], list[str]] = {("[*]", NOTED): [OBSERVED]}
+    for (state, event), to in TABLE.items():
+        ends = state, "[*]" if to == FORGOTTEN else to
+        events.setdefault(ends, []).append(event.value)
+    arrows = (f"    {start} --> {end}: {', or '.join(one)}" for (start, end), one in events.items())
+    return "\n".join(["stateDiagram-v2", *arrows, ""])

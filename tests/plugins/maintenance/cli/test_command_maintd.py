@@ -18,7 +18,7 @@ from ganeti_steward.plugins.maintenance.daemon.replay import Recorder
 from ganeti_steward.plugins.maintenance.edges.poll import Poll
 from ganeti_steward.plugins.maintenance.edges.status import Status, status_lines
 from ganeti_steward.plugins.maintenance.engine.decision import Inputs
-from ganeti_steward.plugins.maintenance.engine.diagram import svg
+from ganeti_steward.plugins.maintenance.engine.transitions import mermaid
 from ganeti_steward.plugins.maintenance.page.http import Application, StatusServer
 from ganeti_steward.plugins.model.incident import Incident
 from ganeti_steward.plugins.model.task import Held
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def test_the_diagram(front: Front) -> None:
-    assert front("maintd", "--diagram").out == svg()
+    assert front("maintd", "--diagram").out == mermaid()
 
 
 @pytest.mark.parametrize("option", ["--no-voting", "--yes-do-it"])

@@ -12,21 +12,15 @@ from paths import ROOT
 from ganeti_steward.plugins.maintenance.edges.store import rules_of
 from ganeti_steward.plugins.maintenance.engine.brakes import is_under_repair
 from ganeti_steward.plugins.maintenance.engine.reservations import avoided_nodes
-from ganeti_steward.plugins.maintenance.engine.transitions import (
-    TABLE,
-    Effect,
-    Event,
-    Transition,
-)
+from ganeti_steward.plugins.maintenance.engine.transitions import TABLE, Event
 from ganeti_steward.plugins.model import incident as incidents
 from ganeti_steward.plugins.model.incident import STATES, WARN, State
 
 VERIFYING: Final = "verifying"
-#: Modules that may name states: the table of states, that of transitions, and its drawing.
+#: Modules that may name states: the table of states and that of transitions.
 TABLES: Final = {
     "plugins/model/incident.py",
     "plugins/maintenance/engine/transitions.py",
-    "plugins/maintenance/engine/diagram.py",
 }
 NAMES: Final = {"NOTED", "PENDING", "COMPLETED", "ACKNOWLEDGED", "FAILED", "CANCELED"}
 
@@ -37,9 +31,9 @@ def verifying(monkeypatch: pytest.MonkeyPatch) -> Maintained:
     row = State(VERIFYING, under_repair=True, avoided="a verifying", look=WARN)
     monkeypatch.setitem(STATES, VERIFYING, row)
     done = {
-        ("pending", Event.DONE): Transition(VERIFYING),
-        (VERIFYING, Event.DONE): Transition("completed", (Effect.TAG,)),
-        (VERIFYING, Event.CANCEL): Transition("canceled", (Effect.CANCEL_JOBS,)),
+        ("pending", Event.DONE): VERIFYING,
+        (VERIFYING, Event.DONE): "completed",
+        (VERIFYING, Event.CANCEL): "canceled",
     }
     for key, value in done.items():
         monkeypatch.setitem(TABLE, key, value)

@@ -7,7 +7,6 @@ import pytest
 from ganeti_steward.plugins.maintenance.engine.transitions import (
     FORGOTTEN,
     TABLE,
-    Effect,
     Event,
     apply,
 )
@@ -39,26 +38,26 @@ def in_state(state: str) -> Incident:
 @pytest.mark.parametrize("event", Event)
 def test_each_state_and_event(state: str, event: Event) -> None:
     before = in_state(state)
-    after, transition = apply(before, event, 7, "why")
-    expected = TABLE.get((state, event))
-    if expected is None or expected.to == FORGOTTEN:
-        assert after == before
-        return
-    assert transition == expected
-    assert (after.state_name, after.changed, after.note) == (expected.to, 7, "why")
+    after = apply(before, event, 7, "why")
+    to = TABLE.get((state, event), state)
+    if after is None or after == before:
+        assert to == (state if after else FORGOTTEN)
+    else:
+        assert (after.state_name, after.changed, after.note) == (to, 7, "why")
 
 
 def test_every_incident_can_end() -> None:
     """From each state some events lead to the end: none is a dead end."""
-    ends = {state for (state, _), found in TABLE.items() if found.to == FORGOTTEN}
+    ends = {state for (state, _), to in TABLE.items() if to == FORGOTTEN}
     for _ in STATUSES:
-        ends |= {state for (state, _), found in TABLE.items() if found.to in ends}
+        ends |= {state for (state, _), to in TABLE.items() if to in ends}
     assert ends == {*STATUSES, ACKNOWLEDGED}
 
 
 @pytest.mark.parametrize("state", STATUSES)
 def test_a_cancel_is_always_possible(state: str) -> None:
-    after, _ = apply(in_state(state), Event.CANCEL, 7, "why")
+    after = apply(in_state(state), Event.CANCEL, 7, "why")
+    assert after
     assert after.status == CANCELED
 
 
@@ -72,9 +71,9 @@ def test_a_cancel_is_always_possible(state: str) -> None:
     ],
 )
 def test_the_tag(state: str, event: Event, tag: str) -> None:
-    after, transition = apply(in_state(state)._replace(tagged=True), event, 7, "why")
+    after = apply(in_state(state)._replace(tagged=True), event, 7, "why")
+    assert after
     assert (after.tag, after.tagged) == (tag, False)
-    assert Effect.TAG in transition.effects
 
 
 def test_a_final_incident_gets_no_second_result() -> None:
