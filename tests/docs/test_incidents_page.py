@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Final
 
@@ -16,7 +17,9 @@ PAGE: Final = (DOCS / "incidents.md").read_text()
 
 def test_the_drawing_is_made_from_the_table() -> None:
     drawn = PAGE.split("```mermaid\n")[1].split("```")[0]
-    assert drawn == mermaid(), "gnt-steward maintd --diagram prints it"
+    assert drawn == mermaid(), (
+        "docs/explanation/incidents.md: put in what gnt-steward maintd --diagram prints"
+    )
 
 
 def test_every_transition_is_drawn() -> None:
@@ -28,9 +31,19 @@ def test_every_transition_is_drawn() -> None:
 def test_the_table_of_the_page_is_complete() -> None:
     lines = [f"| {state} | {event.value} | {to} |" for (state, event), to in TABLE.items()]
     found = PAGE.split("| state | event | next state |\n|---|---|---|\n")[1]
-    assert found.split("\n\n")[0].splitlines() == lines
+    assert found.split("\n\n")[0].splitlines() == lines, (
+        "docs/explanation/incidents.md, Every transition: not the table in engine/transitions.py"
+    )
 
 
 @pytest.mark.parametrize("status", STATUSES)
 def test_every_status_is_explained(status: str) -> None:
-    assert f"| `{status}` |" in PAGE
+    assert f"| `{status}` |" in PAGE, f"docs/explanation/incidents.md: no row for {status}"
+
+
+def test_the_statuses_over_http() -> None:
+    text = (DOCS.parent / "reference" / "maintd-status.md").read_text()
+    (words,) = re.findall(r"^\| `repair-status` \| (.*) \|$", text, re.MULTILINE)
+    assert tuple(re.findall(r"`(\w+)`", words)) == STATUSES, (
+        "docs/reference/maintd-status.md: `repair-status` names all statuses, in their order"
+    )
