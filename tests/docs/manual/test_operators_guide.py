@@ -38,7 +38,7 @@ REFUSED: Final = {
 
 @pytest.mark.parametrize("state", sorted({*INCIDENT_STATES, *TABLE.values()}))
 def test_every_state_of_an_incident(state: str) -> None:
-    assert state in ROWS
+    assert state in ROWS, f"docs/how-to/operate.md: no row for the state {state}"
 
 
 @pytest.mark.parametrize("word", [*NODE_STATES, *metrics._OBSERVATIONS, *sorted(REFUSED)])
@@ -65,7 +65,7 @@ def test_every_tag_and_source() -> None:
 
 @pytest.mark.parametrize("name", metrics.names())
 def test_every_metric(name: str) -> None:
-    assert name in ROWS
+    assert name in ROWS, f"docs/how-to/operate.md: no row for the metric {name}"
 
 
 def pattern(line: str) -> str:

@@ -40,12 +40,12 @@ ALL: Final = {name: found for text in TEXTS.values() for name, found in served(t
 
 
 def test_every_metric_is_on_the_page() -> None:
-    assert described(PAGE) == served(AGENT) | served(EXPORTER)
+    assert described(PAGE) == served(AGENT) | served(EXPORTER), "docs/reference/metrics.md"
 
 
 def test_those_of_the_daemon_are_on_its_page() -> None:
     page = (DOCS / "reference" / "maintd-status.md").read_text()
-    assert described(page) == served(DAEMON)
+    assert described(page) == served(DAEMON), "docs/reference/maintd-status.md, Metrics"
 
 
 @pytest.mark.parametrize("program", TEXTS)
