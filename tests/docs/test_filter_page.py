@@ -75,7 +75,7 @@ def test_what_is_shown_is_printed(
 
 @pytest.mark.parametrize("word", [*SUBCOMMANDS, *FIELDS, *PRIORITIES])
 def test_everything_is_on_the_page(word: str) -> None:
-    assert re.search(rf"[` ]{word}[` ]", PAGE)
+    assert re.search(rf"[` ]{word}[` ]", PAGE), f"docs/reference/commands/filter.md lacks {word}"
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,15 @@ def test_every_option_is_on_the_page(front: Front, what: list[str]) -> None:
     options = set(_OPTION.findall(front("filter", *what, "--help").out)) - usual_options()
     assert options or what[0] != "recipe"
     for option in options:
-        assert f"`{option}" in PAGE, option
+        assert f"`{option}" in PAGE, f"docs/reference/commands/filter.md lacks {option}"
+
+
+@pytest.mark.parametrize("recipe", PRIORITIES)
+def test_every_recipe_has_its_priorities_on_the_page(recipe: str) -> None:
+    excepting, plain = PRIORITIES[recipe]
+    rows = re.findall(rf"^\| `{recipe} NAME.*\| ([^|]+) \|$", PAGE, re.MULTILINE)
+    assert rows, f"docs/reference/commands/filter.md: no row for the recipe {recipe}"
+    assert {str(excepting), str(plain)} <= set(re.findall(r"\d+", rows[0]))
 
 
 def usual_options() -> set[str]:

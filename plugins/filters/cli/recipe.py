@@ -7,8 +7,8 @@ import json
 import re
 import shlex
 import time
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple
 from uuid import uuid4
 
 from ganeti_steward.core.commands.cluster_options import add_source_options
@@ -30,13 +30,6 @@ from ganeti_steward.plugins.filters.rule_text import (
     user_reasons,
 )
 
-_HELP: Final = {
-    recipes.DRAIN: "cancel new jobs; what is queued already runs",
-    recipes.SOFT_DRAIN: "hold new jobs; what is queued already runs",
-    recipes.ONLY: "let the jobs of one maintenance run and hold all others",
-    recipes.FORBID: "cancel jobs that create instances, or with other opcodes, queued ones as well",
-    recipes.LIMIT: "let at most so many disk replacements, or other opcodes, run at a time",
-}
 _REMOVE: Final = "remove"
 _OPCODE: Final = re.compile(r"OP_[A-Z]+(_[A-Z]+)*")
 
@@ -44,8 +37,8 @@ _OPCODE: Final = re.compile(r"OP_[A-Z]+(_[A-Z]+)*")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """One subcommand for each recipe, and one to remove them."""
     what = add_subcommands(parser, "RECIPE", dest="recipe")
-    for name, text in _HELP.items():
-        one = add_subcommand(what, name, text)
+    for name, recipe in RECIPES.items():
+        one = add_subcommand(what, name, recipe.help)
         command = f"gnt-steward filter recipe {name} upgrade"
         number = " 2" if name == recipes.LIMIT else ""
         describe(
@@ -56,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             },
         )
         one.add_argument("name", metavar="NAME", help="whose rules these are, such as 'pink bunny'")
-        _OPTIONS[name](one)
+        recipe.add_options(one)
         _add_writing(one)
     one = add_subcommand(what, _REMOVE, "delete the rules that recipes created for a name")
     describe(
@@ -70,9 +63,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     one.add_argument(
         "--recipe",
         dest="only",
-        choices=tuple(_HELP),
+        choices=tuple(RECIPES),
         metavar="RECIPE",
-        help=f"of this recipe only: {', '.join(_HELP)}",
+        help=f"of this recipe only: {', '.join(RECIPES)}",
     )
     add_source_options(one, positional=False, files=False)
     parser.set_defaults(act=_run)
@@ -116,15 +109,6 @@ def _add_limit(parser: argparse.ArgumentParser) -> None:
     _add_opcode(parser)
 
 
-_OPTIONS: Final = {
-    recipes.DRAIN: _add_allow,
-    recipes.SOFT_DRAIN: _add_allow,
-    recipes.ONLY: _add_only,
-    recipes.FORBID: _add_opcode,
-    recipes.LIMIT: _add_limit,
-}
-
-
 def _add_writing(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--priority", metavar="NUMBER", help="of the first rule; default: the recipe's"
@@ -165,17 +149,7 @@ def _checked_name(name: str) -> str:
 
 def _rules(options: argparse.Namespace) -> list[FilterRule]:
     """The rules without a reason; raises StewardError."""
-    if options.recipe == recipes.DRAIN:
-        rules = recipes.drain(_allowed(options))
-    elif options.recipe == recipes.SOFT_DRAIN:
-        rules = recipes.soft_drain(_allowed(options))
-    elif options.recipe == recipes.ONLY:
-        rules = recipes.only(_allowed(options, options.name), new=options.new)
-    elif options.recipe == recipes.FORBID:
-        rules = recipes.forbid(_opcodes(options) or recipes.CREATIONS)
-    else:
-        _, number = parsed_action(f"{RATE_LIMIT} {options.number}")
-        rules = recipes.limit(number, _opcodes(options) or recipes.REPLACEMENTS)
+    rules = RECIPES[options.recipe].rules(options)
     if options.priority is None:
         return rules
     return recipes.moved(rules, parsed_priority(options.priority))
@@ -196,6 +170,52 @@ def _opcodes(options: argparse.Namespace) -> Sequence[str]:
         if not _OPCODE.fullmatch(opcode):
             raise StewardError(f"{quoted(opcode)} is no opcode, such as OP_INSTANCE_MIGRATE")
     return options.opcode or ()
+
+
+def _limit(options: argparse.Namespace) -> list[FilterRule]:
+    _, number = parsed_action(f"{RATE_LIMIT} {options.number}")
+    return recipes.limit(number, _opcodes(options) or recipes.REPLACEMENTS)
+
+
+class Recipe(NamedTuple):
+    """How a recipe is called."""
+
+    help: str
+    """what it does, in one line"""
+    add_options: Callable[[argparse.ArgumentParser], None]
+    """adds what it takes in addition to the name"""
+    rules: Callable[[argparse.Namespace], list[FilterRule]]
+    """its rules, from what was given; raises StewardError"""
+
+
+#: Name -> recipe, in the order of the help.
+RECIPES: Final[Mapping[str, Recipe]] = {
+    recipes.DRAIN: Recipe(
+        "cancel new jobs; what is queued already runs",
+        _add_allow,
+        lambda options: recipes.drain(_allowed(options)),
+    ),
+    recipes.SOFT_DRAIN: Recipe(
+        "hold new jobs; what is queued already runs",
+        _add_allow,
+        lambda options: recipes.soft_drain(_allowed(options)),
+    ),
+    recipes.ONLY: Recipe(
+        "let the jobs of one maintenance run and hold all others",
+        _add_only,
+        lambda options: recipes.only(_allowed(options, options.name), new=options.new),
+    ),
+    recipes.FORBID: Recipe(
+        "cancel jobs that create instances, or with other opcodes, queued ones as well",
+        _add_opcode,
+        lambda options: recipes.forbid(_opcodes(options) or recipes.CREATIONS),
+    ),
+    recipes.LIMIT: Recipe(
+        "let at most so many disk replacements, or other opcodes, run at a time",
+        _add_limit,
+        _limit,
+    ),
+}
 
 
 def _marked(options: argparse.Namespace, rules: Sequence[FilterRule], now: int) -> list[FilterRule]:

@@ -59,6 +59,11 @@ def outcome(jobs: Iterable[Job], *recipes: list[FilterRule]) -> Pass:
     return schedule(list(jobs), Chain(named), 20)
 
 
+@pytest.mark.parametrize("recipe", PRIORITIES)
+def test_every_recipe_is_tried(recipe: str) -> None:
+    assert recipe in EVERY, f"tests/plugins/filters/test_recipes.py: add {recipe} to EVERY"
+
+
 @pytest.mark.parametrize("name", EVERY)
 def test_luxid_takes_them(name: str) -> None:
     for rule in some(EVERY[name]):

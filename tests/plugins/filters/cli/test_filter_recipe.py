@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from daemons import luxid
 
+from ganeti_steward.plugins.filters.cli.recipe import RECIPES
 from ganeti_steward.plugins.filters.filter_rules import FilterRule, FilterRules
+from ganeti_steward.plugins.filters.recipes import LIMIT, PRIORITIES
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 
 A = "aaaaaaaa-0000-4000-8000-000000000000"
 #: Each recipe with what it requires in addition to a name.
-EVERY = {"drain": [], "soft-drain": [], "only": [], "forbid": [], "limit": ["3"]}
+EVERY = {name: ["3"] if name == LIMIT else [] for name in RECIPES}
 
 
 def calls(text: str) -> list[dict[str, Any]]:
@@ -32,6 +34,13 @@ def calls(text: str) -> list[dict[str, Any]]:
         predicates = json.loads(values["predicates"])
         found.append({**values, "priority": int(values["priority"]), "predicates": predicates})
     return found
+
+
+def test_every_recipe_is_a_command_with_a_priority() -> None:
+    assert sorted(RECIPES) == sorted(PRIORITIES), (
+        "give each recipe a row in RECIPES of plugins/filters/cli/recipe.py and one in PRIORITIES "
+        "of plugins/filters/recipes.py"
+    )
 
 
 @pytest.mark.parametrize("recipe", EVERY)

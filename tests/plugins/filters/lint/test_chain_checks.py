@@ -150,6 +150,14 @@ RECIPES: Final = {
 }
 
 
+@pytest.mark.parametrize("recipe", recipes.PRIORITIES)
+def test_every_recipe_is_checked(recipe: str) -> None:
+    name = recipe.replace("-", " ")
+    assert name in RECIPES, (
+        f"tests/plugins/filters/lint/test_chain_checks.py: add {name} to RECIPES"
+    )
+
+
 @pytest.mark.parametrize("name", RECIPES)
 def test_recipes_are_without_findings(name: str) -> None:
     reasons = (Reason("gnt:user", mark("drain", "bunny"), 1),)
