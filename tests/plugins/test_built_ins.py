@@ -7,6 +7,7 @@ import sys
 
 import pytest
 from asserting import some
+from paths import DOCS, ROOT
 
 from ganeti_steward.core.builtins import ALLOCATORS, BUILT_INS, COLLECTORS, BuiltIn
 from ganeti_steward.core.config.values import Config
@@ -45,6 +46,31 @@ def test_allocators_and_collectors() -> None:
 def test_nothing_is_imported_before_it_is_needed() -> None:
     done = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, check=True)
     assert done.stdout == b"[]\n"
+
+
+def modules_with_hooks() -> list[str]:
+    """The modules outside of the core that implement hooks."""
+    return [
+        str(file.relative_to(ROOT))
+        for room in ("allocators", "plugins", "diagnose")
+        for file in sorted((ROOT / room).rglob("*.py"))
+        if "@hookimpl\n" in file.read_text()
+    ]
+
+
+@pytest.mark.parametrize("file", some(modules_with_hooks()))
+def test_every_module_with_hooks_is_a_built_in_plugin(file: str) -> None:
+    name = f"ganeti_steward.{file.removesuffix('.py').replace('/', '.')}"
+    assert name in {one.target.partition(":")[0] for one in BUILT_INS}, (
+        f"{file} implements a hook, but nothing loads it: name it in BUILT_INS of core/builtins.py"
+    )
+
+
+def test_the_page_of_the_hook_names_the_repairs_in_their_order() -> None:
+    page = " ".join((DOCS / "reference" / "hooks" / "steward_plan.md").read_text().split())
+    names = [f"`{one.name}`" for one in BUILT_INS if "steward_plan" in one.hooks]
+    text = f"the built-in ones ({', '.join(names[:-1])} and {names[-1]})"
+    assert text in page, f"docs/reference/hooks/steward_plan.md: say {text}"
 
 
 def test_names_are_unique() -> None:

@@ -17,6 +17,8 @@ from paths import DOCS
 from storage_worlds import OK, lvm, report
 from worlds import SECOND, incident, instance, node, uuid_of
 
+from ganeti_steward.core.builtins import BUILT_INS
+from ganeti_steward.core.config.parse import parse_config
 from ganeti_steward.core.model.context import Context
 from ganeti_steward.core.model.finding import MISSING
 from ganeti_steward.core.model.job_state import SUCCESS, JobState
@@ -28,9 +30,7 @@ from ganeti_steward.plugins.maintenance.engine.decision import CommandResult, In
 from ganeti_steward.plugins.maintenance.engine.step import step
 from ganeti_steward.plugins.maintenance.harep.plugin import Plugin as Harep
 from ganeti_steward.plugins.maintenance.rebalance.plugin import Rebalancing
-from ganeti_steward.plugins.maintenance.repairs import live_repair
-from ganeti_steward.plugins.maintenance.repairs.evacuate import Evacuate
-from ganeti_steward.plugins.maintenance.repairs.repair_storage import RepairStorage
+from ganeti_steward.plugins.maintenance.repairs.planner import PluginPlanner
 from ganeti_steward.plugins.model.incident import Incident
 from ganeti_steward.plugins.model.operations import SET_NODE_PARAMS
 from ganeti_steward.plugins.model.storage import NodeStorage
@@ -133,17 +133,16 @@ def begin(source: Source, situation: str) -> World:
     return made
 
 
+#: Calls the built-in repairs as the daemon does, in the order of the table of built-in plugins.
+BUILT_IN: Final = PluginPlanner(parse_config("steward.toml", b"[maintd]\nrepair-storage = true\n"))
+
+
 def planner(name: str) -> Callable[[Incident, World], list[Planned]]:
-    evacuate, storage = Evacuate(), RepairStorage()
-    storage.configure(SETTINGS)
     mine = example("steward_plan") if name.startswith("example") else None
 
     def plan(about: Incident, world: World) -> list[Planned]:
         found = mine(about, world) if mine else None
-        found = found or storage.steward_plan(about, world, Context())
-        found = found or live_repair.steward_plan(about, world)
-        found = found or evacuate.steward_plan(about, world, Context())
-        return [Planned("", one) for one in found or ()]
+        return BUILT_IN(about, world) if found is None else [Planned("", one) for one in found]
 
     return plan
 
@@ -246,6 +245,27 @@ def forbidden(now: World, task: Task) -> list[str]:
     if effects.unchecked:
         faults.append(f"old data: {effects.unchecked}")
     return faults
+
+
+@pytest.mark.parametrize("name", [one.name for one in BUILT_INS if "steward_plan" in one.hooks])
+def test_every_repair_has_a_source(name: str) -> None:
+    worlds_now = [begin(one, "nothing special") for one in SOURCES.values() if one.original]
+    found = {
+        planned.plugin
+        for now in worlds_now
+        for about in now.incidents.values()
+        for planned in BUILT_IN(about, now)
+        if isinstance(planned.plan, Task)
+    }
+    assert name in found, (
+        f"{name} plans no task: add what it repairs to SOURCES of this test, and see whether "
+        "another repair comes before it in BUILT_INS of core/builtins.py"
+    )
+
+
+@pytest.mark.parametrize("name", [one.name for one in BUILT_INS if one.key == "maintd.routine"])
+def test_all_routine_work_has_a_source(name: str) -> None:
+    assert name in {one.routine for one in SOURCES.values()}, "add it to SOURCES of this test"
 
 
 @pytest.mark.parametrize("situation", SITUATIONS)
