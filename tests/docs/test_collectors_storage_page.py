@@ -9,16 +9,25 @@ import pytest
 from asserting import some
 from paths import DOCS
 
+from ganeti_steward.core.builtins import COLLECTORS
+
 PAGE = DOCS / "reference" / "collectors-storage.md"
 
-#: Where the keys of a collector are, and what lies in a place of its own.
-MODULES = {"smart": "smart_checks", "md": "md", "lvm": "lvm", "drbd": "drbd"}
+#: Collector with a section on the page -> the module with its keys.
+MODULES = {
+    name: "smart_checks" if name == "smart" else name
+    for name in re.findall(r"^## (\w+)$", PAGE.read_text(), re.MULTILINE)
+}
 
 
 def section(name: str) -> str:
     found = re.search(rf"^## {name}$(.*?)(?=^## |\Z)", PAGE.read_text(), re.DOTALL | re.MULTILINE)
     assert found, name
     return found[1]
+
+
+def test_sections() -> None:
+    assert set(MODULES) < set(COLLECTORS)
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -38,7 +38,7 @@ def test_words() -> None:
     for status in STATUSES:
         assert f"| `{status}` |" in PAGE
     for collector in COLLECTORS:
-        assert f"`{collector}`" in PAGE
+        assert f"`{collector}`" in PAGE, f"docs/reference/diagnose.md, Sources: lacks {collector}"
     assert f"| {EXIT_BUSY} | another run is under way" in PAGE
 
 

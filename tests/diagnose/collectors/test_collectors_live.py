@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 from collected import collect, unknown
 
+from ganeti_steward.core.builtins import COLLECTORS
 from ganeti_steward.diagnose.run.local_machine import LocalMachine
 
-HOST = ("filesystems", "edac", "network", "sensors", "ipmi", "kernel")
+HOST = tuple(name for name in COLLECTORS if name not in ("smart", "md", "lvm", "drbd"))
 
 #: Run in a mount namespace of its own, so that nothing stays mounted whatever happens.
 SCRIPT = """

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from collected import collect, faults, fine, recorded, unknown
+from collected import RECORDED, collect, faults, fine, recorded, survives, unknown
+
+from ganeti_steward.core.builtins import COLLECTORS
 
 MEMBER = {
     "/sys/class/block/sda3/dev": "8:3\n",
@@ -45,6 +47,17 @@ def test_what_cannot_be_read_is_unknown(
     if name == "lvm":
         machine.recorded["files"].pop(refused, None)
     assert not unknown(collect(name, machine))
+
+
+@pytest.mark.parametrize("name", COLLECTORS)
+def test_no_damage_ends_a_collector(name: str) -> None:
+    cases = sorted(path.parent.name for path in (RECORDED / name).glob("*/machine.json"))
+    for beginning in ("healthy", "broken"):
+        assert [case for case in cases if case.startswith(beginning)], (
+            f"tests/data/diagnose/{name}: record a {beginning} machine"
+        )
+    for case in cases:
+        survives(name, case, rounds=5)
 
 
 def test_what_an_earlier_run_kept_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
