@@ -33,6 +33,24 @@ def test_it_implements_the_hooks_it_is_loaded_for(one: BuiltIn) -> None:
     assert set(one.hooks) <= set(hooks) <= set(hook_names())
 
 
+@pytest.mark.parametrize("one", BUILT_INS, ids=lambda one: one.name)
+def test_something_calls_it(one: BuiltIn) -> None:
+    hooks = Plugins(Config(), ()).hooks(one.name)
+    assert one.hooks or one.key or set(hooks) <= set(HOOKS.values()), (
+        f"core/builtins.py: the row of {one.name} in BUILT_INS has neither hooks nor a key, so "
+        f"nothing calls its {', '.join(hooks)}"
+    )
+
+
+@pytest.mark.parametrize("one", BUILT_INS, ids=lambda one: one.name)
+def test_it_has_the_section_of_its_kind(one: BuiltIn) -> None:
+    expected = {"diagnose.collectors": f"collector.{one.name}", "steward_plan": "maintd"}
+    for kind in {one.key, *one.hooks} & {*expected}:
+        assert one.section == expected[kind], (
+            f"core/builtins.py: the section of {one.name} in BUILT_INS is {expected[kind]}"
+        )
+
+
 def test_allocators_and_collectors() -> None:
     plugins = Plugins(Config(), ())
     assert [one.name for one in BUILT_INS if one == BuiltIn(one.name, one.target)] == [*ALLOCATORS]
