@@ -56,7 +56,7 @@ class Application:
         self._max_age, self._clock = max_age, clock
         self._made = threading.Lock()
         self._maker: Page | None = None
-        self._paths: Final[dict[str, Callable[[Status], Answer]]] = {
+        self.paths: Final[dict[str, Callable[[Status], Answer]]] = {
             "/": lambda _: json_answer([1]),
             "/1/status": _incidents,
             "/1/jobs": _jobs,
@@ -73,7 +73,7 @@ class Application:
         return respond(self._answer, environ, start_response)
 
     def _answer(self, method: str, environ: WSGIEnvironment) -> Answer:
-        path = self._paths.get(environ.get("PATH_INFO") or "/")
+        path = self.paths.get(environ.get("PATH_INFO") or "/")
         if path is None:
             return json_answer({"error": "no such path"}, 404)
         if method != "GET":

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import http.client
 import json
+import re
 import socket
 import time
 from collections.abc import Iterator
@@ -13,6 +15,7 @@ from random import Random
 from typing import Any, Final
 
 import pytest
+from paths import DOCS, ROOT
 from prometheus_client.parser import text_string_to_metric_families
 from statuses import DONE, INCIDENT, NOW, SECOND, STATUS
 from thorough import often
@@ -25,10 +28,9 @@ from ganeti_steward.plugins.maintenance.page.http import Application, StatusServ
 #: Seconds after which a round is too long ago.
 MAX_AGE: Final = 100
 
-PATHS: Final = (
-    *("/", "/1/status", "/1/jobs", "/1/daemon", "/1/nodes", "/1/history"),
-    *("/healthz", "/ui", "/metrics"),
-)
+PATHS: Final = tuple(Application(STATUS, lambda: MAX_AGE).paths)
+#: Those whose answers have the time in them.
+OF_NOW: Final = ("/ui", "/metrics")
 
 
 @contextmanager
@@ -74,6 +76,23 @@ def test_a_web_page_that_leads_its_name_here(path: str) -> None:
             connection.close()
             assert answer.status == expected, host
             assert (b"node1" in text) <= (expected == 200)
+
+
+def test_every_path_is_on_the_page() -> None:
+    page = (DOCS / "reference" / "maintd-status.md").read_text()
+    described = re.findall(r"^\| `(/[^`]*)` \|", page, re.MULTILINE)
+    assert sorted(described) == sorted(PATHS), "maintd-status.md: a row for each path"
+
+
+@pytest.mark.parametrize("name", Status._fields)
+def test_every_member_of_the_status_is_filled(name: str) -> None:
+    """It has a default, so what nothing fills would always show that."""
+    file = "plugins/maintenance/daemon/reporting.py"
+    calls = [
+        one for one in ast.walk(ast.parse((ROOT / file).read_text())) if isinstance(one, ast.Call)
+    ]
+    filled = {word.arg for one in calls for word in one.keywords} | {"started"}
+    assert name in filled, f"{file}: StatusReport fills the member {name} of the status nowhere"
 
 
 def test_a_scrape() -> None:
@@ -361,7 +380,7 @@ def send(port: int, raw: bytes) -> None:
 def test_malformed_requests_change_nothing() -> None:
     """``contrib/test --thorough`` sends 10 000."""
     with serving() as server:
-        before = {path: ask(server, path) for path in PATHS[:-2]}
+        before = {path: ask(server, path) for path in PATHS if path not in OF_NOW}
         for seed in range(often(300, 10_000)):
             send(server.port, malformed(Random(seed)))
-        assert {path: ask(server, path) for path in PATHS[:-2]} == before
+        assert {path: ask(server, path) for path in PATHS if path not in OF_NOW} == before
