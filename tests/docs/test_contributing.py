@@ -36,6 +36,20 @@ def test_each_kind_of_extension_has_a_recipe(kind: str) -> None:
     assert "`tests/" in tests
 
 
+@pytest.mark.parametrize(
+    ("kind", "most"),
+    [
+        *((kind, 3) for kind in ("repair", "collector", "recipe", "HTTP resource", "metric")),
+        ("state", 2),
+    ],
+)
+def test_few_files_are_touched(kind: str, most: int) -> None:
+    (text,) = [text for title, text in RECIPES.items() if re.match(rf"Add an? {kind}\b", title)]
+    rows = re.findall(r"^\| (`(?:core|allocators|plugins|diagnose)/[^|]*) \|", text, re.MULTILINE)
+    files = [file for row in rows for file in row.split(", ")]
+    assert 0 < len(files) <= most, f"gather what a new {kind} needs in fewer files than {files}"
+
+
 def test_the_tests_named_exist() -> None:
     named = re.findall(r"`(tests/[\w/.]+)(?:::(\w+))?`", TEXT)
     assert len(named) > 20

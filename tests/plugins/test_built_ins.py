@@ -53,8 +53,11 @@ def test_it_has_the_section_of_its_kind(one: BuiltIn) -> None:
 
 def test_allocators_and_collectors() -> None:
     plugins = Plugins(Config(), ())
-    assert [one.name for one in BUILT_INS if one == BuiltIn(one.name, one.target)] == [*ALLOCATORS]
-    assert [one.name for one in BUILT_INS if one.key == "diagnose.collectors"] == [*COLLECTORS]
+    same = "core/builtins.py: BUILT_INS and the list of names differ"
+    allocators = [one.name for one in BUILT_INS if one == BuiltIn(one.name, one.target)]
+    assert allocators == [*ALLOCATORS], same
+    collectors = [one.name for one in BUILT_INS if one.key == "diagnose.collectors"]
+    assert collectors == [*COLLECTORS], same
     for name in some(ALLOCATORS):
         assert set(plugins.hooks(name)) <= set(HOOKS.values())
     for name in some(COLLECTORS):
