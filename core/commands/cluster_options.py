@@ -18,11 +18,13 @@ def add_source_options(
     *,
     positional: bool = True,
     files: bool = True,
+    rapi: bool = True,
     default: str = "luxid, which runs on the master only",
 ) -> None:
     """The options that name the cluster; ``positional`` False leaves the arguments to the command.
 
-    ``files``: False where only a live cluster will do; ``default``: the cluster without any.
+    ``files``: False where only a live cluster will do; ``rapi``: False where only luxid will do;
+    ``default``: the cluster without any.
 
     Letters as in hbal, but for ``-t``, which is the disk template in all commands, as in Ganeti's.
     """
@@ -34,6 +36,22 @@ def add_source_options(
         help="read from luxid, on the master (the default there)",
     )
     group.add_argument("--luxi-socket", metavar="SOCKET", help=f"luxid's socket; default: {SOCKET}")
+    if rapi:
+        _add_rapi(group)
+    if not files:
+        return
+    group.add_argument("--text-data", metavar="FILE", help="a file in htools' text format")
+    group.add_argument(
+        "-I",
+        "--file",
+        metavar="FILE",
+        help="an iallocator message, '-' for standard input",
+    )
+    if positional:
+        group.add_argument("message", nargs="?", metavar="FILE", help="the same as --file")
+
+
+def _add_rapi(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "-m",
         "--rapi",
@@ -54,17 +72,6 @@ def add_source_options(
         help="a file with one line, user and password (or GNT_STEWARD_RAPI_USER and "
         "GNT_STEWARD_RAPI_PASSWORD in the environment)",
     )
-    if not files:
-        return
-    group.add_argument("--text-data", metavar="FILE", help="a file in htools' text format")
-    group.add_argument(
-        "-I",
-        "--file",
-        metavar="FILE",
-        help="an iallocator message, '-' for standard input",
-    )
-    if positional:
-        group.add_argument("message", nargs="?", metavar="FILE", help="the same as --file")
 
 
 def add_reason_option(parser: argparse.ArgumentParser) -> None:
@@ -78,7 +85,9 @@ def source_options(options: argparse.Namespace) -> SourceOptions:
     """The parsed options as a value; raises StewardError when they name several clusters."""
     from ganeti_steward.core.ganeti.sources import SourceOptions  # not for the help
 
-    file, positional = (getattr(options, name, None) for name in ("file", "message"))
+    # A command offers only those that work for it.
+    names = ("file", "message", "rapi", "rapi_ca", "rapi_credentials")
+    file, positional, rapi, rapi_ca, credentials = (getattr(options, n, None) for n in names)
     if file is not None and positional is not None:
         raise StewardError(f"two messages are named, {file} and {positional}")
     file = file if positional is None else positional
@@ -88,7 +97,7 @@ def source_options(options: argparse.Namespace) -> SourceOptions:
         name
         for name, value in (
             ("--luxi", luxi),
-            ("--rapi", options.rapi),
+            ("--rapi", rapi),
             ("--text-data", text_data),
             ("an iallocator message", file),
         )
@@ -98,12 +107,12 @@ def source_options(options: argparse.Namespace) -> SourceOptions:
         raise StewardError(f"one cluster at a time: {' and '.join(given)} were given")
     return SourceOptions(
         luxi_socket=luxi,
-        rapi=options.rapi,
+        rapi=rapi,
         text_file=text_data,
         message_file=file,
-        rapi_ca=options.rapi_ca,
-        rapi_insecure=options.rapi_insecure,
-        rapi_credentials=options.rapi_credentials,
+        rapi_ca=rapi_ca,
+        rapi_insecure=getattr(options, "rapi_insecure", False),
+        rapi_credentials=credentials,
         reason=getattr(options, "reason", None) or "",
     )
 

@@ -98,6 +98,11 @@ def open_client(options: SourceOptions) -> Luxi | Rapi:
     """The client of the live cluster that the options name; raises StewardError."""
     if options.rapi is not None:
         return _rapi(options.rapi, options)
+    return open_luxid(options)
+
+
+def open_luxid(options: SourceOptions) -> Luxi:
+    """The client of the luxid that the options name; raises StewardError."""
     if not options.luxi_socket:
         _check_luxid(required=options.luxi_socket is not None)
     return Luxi(options.luxi_socket or SOCKET, user_reason=options.reason)

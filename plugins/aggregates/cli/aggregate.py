@@ -83,7 +83,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             _describe_change,
         ),
     }
-    add_actions(parser, actions)
+    add_actions(parser, actions, writing=("add", "remove"))
 
 
 #: Runs the sub-command; returns the exit status.

@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from ganeti_steward.allocators.state.names import named
 from ganeti_steward.core.builtins import ALLOCATION
@@ -63,10 +63,8 @@ class TaggedCluster(NamedTuple):
 
     @property
     def jobs(self) -> Jobs:
-        """The client that writes its tags; raises StewardError for a file."""
-        if self.source.jobs is None:
-            raise StewardError(f"tags are written to a live cluster, not to {self.source.where}")
-        return self.source.jobs
+        """The client that writes its tags; commands that do so offer no file."""
+        return cast("Jobs", self.source.jobs)
 
 
 #: What a sub-command does with the cluster that its options name; returns the exit status.
@@ -76,17 +74,24 @@ Declare = Callable[[argparse.ArgumentParser], None]
 
 
 def add_actions(
-    parser: argparse.ArgumentParser, actions: Mapping[str, tuple[str, Act, Declare]]
+    parser: argparse.ArgumentParser,
+    actions: Mapping[str, tuple[str, Act, Declare]],
+    *,
+    writing: Collection[str],
 ) -> None:
-    """A sub-command for each name: one line about it, what it does, and what declares it."""
+    """A sub-command for each name: one line about it, what it does, and what declares it.
+
+    ``writing``: those that write tags, for which a file will not do.
+    """
     what = add_subcommands(parser, "WHAT")
     for name, (text, act, declare) in actions.items():
-        add_subcommand(what, name, text, partial(_fill, act, declare))
+        fill = partial(_fill, act, declare, name not in writing)
+        add_subcommand(what, name, text, fill)
 
 
-def _fill(act: Act, declare: Declare, parser: argparse.ArgumentParser) -> None:
+def _fill(act: Act, declare: Declare, files: bool, parser: argparse.ArgumentParser) -> None:
     declare(parser)
-    add_source_options(parser, positional=False)
+    add_source_options(parser, positional=False, files=files)
     parser.set_defaults(act=act)
 
 

@@ -72,7 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ),
         "release": ("put the nodes of a reservation back", _release, _describe_release),
     }
-    add_actions(parser, actions)
+    add_actions(parser, actions, writing=("create", "extend", "release"))
 
 
 def _describe_release(parser: argparse.ArgumentParser) -> None:

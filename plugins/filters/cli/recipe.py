@@ -8,6 +8,7 @@ import re
 import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 from uuid import uuid4
 
@@ -38,20 +39,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """One subcommand for each recipe, and one to remove them."""
     what = add_subcommands(parser, "RECIPE", dest="recipe")
     for name, recipe in RECIPES.items():
-        one = add_subcommand(what, name, recipe.help)
-        command = f"gnt-steward filter recipe {name} upgrade"
-        number = " 2" if name == recipes.LIMIT else ""
-        describe(
-            one,
-            {
-                f"{command}{number}": "print the rules",
-                f"{command}{number} --submit --reason 'new kernel'": "create them",
-            },
-        )
-        one.add_argument("name", metavar="NAME", help="whose rules these are, such as 'pink bunny'")
-        recipe.add_options(one)
-        _add_writing(one)
-    one = add_subcommand(what, _REMOVE, "delete the rules that recipes created for a name")
+        add_subcommand(what, name, recipe.help, partial(_add_recipe, name))
+    text = "delete the rules that recipes created for a name"
+    add_subcommand(what, _REMOVE, text, _add_remove)
+    parser.set_defaults(act=_run)
+
+
+def _add_recipe(name: str, one: argparse.ArgumentParser) -> None:
+    command = f"gnt-steward filter recipe {name} upgrade"
+    number = " 2" if name == recipes.LIMIT else ""
+    describe(
+        one,
+        {
+            f"{command}{number}": "print the rules",
+            f"{command}{number} --submit --reason 'new kernel'": "create them",
+        },
+    )
+    one.add_argument("name", metavar="NAME", help="whose rules these are, such as 'pink bunny'")
+    RECIPES[name].add_options(one)
+    _add_writing(one)
+
+
+def _add_remove(one: argparse.ArgumentParser) -> None:
     describe(
         one,
         {
@@ -68,7 +77,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"of this recipe only: {', '.join(RECIPES)}",
     )
     add_source_options(one, positional=False, files=False)
-    parser.set_defaults(act=_run)
 
 
 def _add_allow(parser: argparse.ArgumentParser, otherwise: str = "none") -> None:

@@ -8,7 +8,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
-from ganeti_steward.core.commands.cluster_options import add_reason_option, add_source_options
+from ganeti_steward.core.commands.cluster_options import (
+    add_reason_option,
+    add_source_options,
+    source_options,
+)
 from ganeti_steward.core.commands.manual import add_subcommand, add_subcommands, describe
 from ganeti_steward.core.commands.tables import (
     Value,
@@ -20,7 +24,7 @@ from ganeti_steward.core.commands.tables import (
     print_notes,
 )
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
-from ganeti_steward.core.ganeti.luxi import Luxi
+from ganeti_steward.core.ganeti.sources import open_luxid
 from ganeti_steward.plugins.maintenance.cli.cluster import (
     IGNORED,
     NO_RECORD,
@@ -48,6 +52,7 @@ from ganeti_steward.plugins.model.world import diagnose_object
 from ganeti_steward.plugins.texts import local_time
 
 if TYPE_CHECKING:
+    from ganeti_steward.core.ganeti.luxi import Luxi
     from ganeti_steward.core.ganeti.rapi import Rapi
 
 
@@ -81,7 +86,11 @@ _TIMES: Final = "Times are local, with the offset from UTC."
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """One sub-command each."""
     what = add_subcommands(parser, "WHAT")
-    one = add_subcommand(what, "list", "every incident that is recorded, the oldest first")
+    for name, (text, fill) in _SUBCOMMANDS.items():
+        add_subcommand(what, name, text, fill)
+
+
+def _list_options(one: argparse.ArgumentParser) -> None:
     describe(
         one,
         {
@@ -94,31 +103,41 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_field_options(one, FIELDS)
     _add_all(one)
     _finish(one, _list)
-    one = add_subcommand(what, "show", "one incident with the reported object and its jobs")
+
+
+def _show_options(one: argparse.ArgumentParser) -> None:
     describe(one, {"gnt-steward incident show 5b0c9f7e": "the uuid may be cut"}, units=_TIMES)
     one.add_argument("uuid", help=_NAME)
     add_json_option(one, "the same as data")
     _add_all(one)
     _finish(one, _show)
-    for word, text, act in (
-        ("ack", "acknowledge the result: remove its tag from the node", _acknowledge),
-        ("cancel", "do nothing more about it: set the cancel tag on the node", _cancel),
-    ):
-        one = add_subcommand(what, word, text)
-        describe(
-            one,
-            {
-                f"gnt-steward incident {word} 5b0c9f7e": "the uuid may be cut",
-                f"gnt-steward incident {word} 5b0c9f7e --submit": "do not wait for the job",
-            },
-        )
-        one.add_argument("uuid", help=_NAME)
-        add_submit_option(one)
-        add_reason_option(one)
-        _finish(one, act)
-    one = add_subcommand(
-        what, "adopt", "sign records that the daemon ignores, as root on the master"
+
+
+def _ack_options(one: argparse.ArgumentParser) -> None:
+    _tag_options(one, "ack", _acknowledge)
+
+
+def _cancel_options(one: argparse.ArgumentParser) -> None:
+    _tag_options(one, "cancel", _cancel)
+
+
+def _tag_options(
+    one: argparse.ArgumentParser, word: str, act: Callable[[argparse.Namespace], int]
+) -> None:
+    describe(
+        one,
+        {
+            f"gnt-steward incident {word} 5b0c9f7e": "the uuid may be cut",
+            f"gnt-steward incident {word} 5b0c9f7e --submit": "do not wait for the job",
+        },
     )
+    one.add_argument("uuid", help=_NAME)
+    add_submit_option(one)
+    add_reason_option(one)
+    _finish(one, act)
+
+
+def _adopt_options(one: argparse.ArgumentParser) -> None:
     describe(
         one,
         {
@@ -128,9 +147,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     one.add_argument("uuid", nargs="*", help=_NAME)
     one.add_argument("--all", action="store_true", help="every record that is ignored")
-    _finish(one, _adopt)
-    one = add_subcommand(what, "history", "what the audit log of this machine has")
-    add_history_arguments(one)
+    one.set_defaults(act=_adopt)
+    # The cluster's key is on the master, where luxid is.
+    add_source_options(one, positional=False, files=False, rapi=False)
+
+
+#: Name -> description, and what declares the options.
+_SUBCOMMANDS: Final[Mapping[str, tuple[str, Callable[[argparse.ArgumentParser], None]]]] = {
+    "list": ("every incident that is recorded, the oldest first", _list_options),
+    "show": ("one incident with the reported object and its jobs", _show_options),
+    "ack": ("acknowledge the result: remove its tag from the node", _ack_options),
+    "cancel": ("do nothing more about it: set the cancel tag on the node", _cancel_options),
+    "adopt": ("sign records that the daemon ignores, as root on the master", _adopt_options),
+    "history": ("what the audit log of this machine has", add_history_arguments),
+}
 
 
 def _add_all(parser: argparse.ArgumentParser) -> None:
@@ -252,10 +282,7 @@ def _adopt(options: argparse.Namespace) -> int:
     """Sign them; returns the exit status.  Raises StewardError."""
     if bool(options.uuid) == options.all:
         raise StewardError("name incidents, or use --all")
-    client = live_client(options)
-    if not isinstance(client, Luxi):
-        raise StewardError("records are signed on the master only, where the cluster's key is")
-    key = own_key()
+    client, key = open_luxid(source_options(options)), own_key()
     found = read_incidents(client)
     store = Store(client, lambda: key.key, counters=key.counters)
     store.read_all()

@@ -126,7 +126,13 @@ def _add_luxid(parser: argparse.ArgumentParser) -> None:
 
 def _add_commands(parser: argparse.ArgumentParser) -> None:
     what = parser.add_subparsers(dest="what", metavar="WHAT")
-    one = add_subcommand(what, "status", "what the running daemon does and holds back")
+    add_subcommand(what, "status", "what the running daemon does and holds back", _add_status)
+    add_subcommand(what, "plan", "what the next round would do, and why not more", _add_plan)
+    add_subcommand(what, "pause", "have the daemon start nothing, until resume", _add_pause)
+    add_subcommand(what, "resume", "end every pause", _add_resume)
+
+
+def _add_status(one: argparse.ArgumentParser) -> None:
     describe(
         one,
         {
@@ -139,16 +145,22 @@ def _add_commands(parser: argparse.ArgumentParser) -> None:
     one.add_argument("-p", "--port", type=int, help="the TCP port it serves the status at")
     add_json_option(one, "the same as data")
     one.set_defaults(act=_status)
-    one = add_subcommand(what, "plan", "what the next round would do, and why not more")
+
+
+def _add_plan(one: argparse.ArgumentParser) -> None:
     describe(one, {"gnt-steward maintd plan": "decide as the next round would, and do nothing"})
     _add_luxid(one)
     one.set_defaults(act=_plan)
-    one = add_subcommand(what, "pause", "have the daemon start nothing, until resume")
+
+
+def _add_pause(one: argparse.ArgumentParser) -> None:
     describe(one, {"gnt-steward maintd pause 'work on the switch'": "running jobs continue"})
     one.add_argument("reason", metavar="REASON", help="why; shown wherever it is in the way")
     one.set_defaults(act=_pause)
     _add_tagging(one)
-    one = add_subcommand(what, "resume", "end every pause")
+
+
+def _add_resume(one: argparse.ArgumentParser) -> None:
     describe(one, {"gnt-steward maintd resume": "remove the tags that pause the daemon"})
     one.set_defaults(act=_resume)
     add_reason_option(one)
