@@ -23,17 +23,19 @@ _LABS: Final = (
     {"agents", "faults", "luxid"},
     {"daemon"},
 )
+#: Files whose tests share what takes minutes to make.
+_UNDIVIDED: Final = {"test_built_packages"}
 #: Clusters that run side by side.
 LABS: Final = len(_LABS) + 1
 
 
 class Scheduling(LoadScopeScheduling):  # type: ignore[misc]
-    """Gives each test to a free worker, but tests that share a lab to the same one."""
+    """Gives each test to a free worker, but tests that share a lab or a build to the same one."""
 
     def _split_scope(self, nodeid: str) -> str:
         """The name of what is not divided between workers; the largest ones come first."""
         path = PurePosixPath(nodeid.partition("::")[0])
         if path.parts[:2] != ("tests", "lab"):
-            return nodeid
+            return path.stem if path.stem in _UNDIVIDED else nodeid
         names = {path.stem, *path.parts}
         return f"lab {next((n for n, lab in enumerate(_LABS) if names & lab), len(_LABS))}"
