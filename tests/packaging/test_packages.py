@@ -16,7 +16,7 @@ from paths import ROOT
 if TYPE_CHECKING:
     from front import Front
 
-SCRIPTS = ("postinst", "prerm", "postrm")
+SCRIPTS = ("postinst", "prerm", "postrm", "simulation.postinst", "simulation.prerm")
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
