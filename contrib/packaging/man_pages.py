@@ -38,6 +38,7 @@ from ganeti_steward.core.commands.manual import STATUSES, Manual, manual_of, sen
 from ganeti_steward.core.commands.registry import built_in_commands
 from ganeti_steward.core.config.values import ENVIRONMENT
 from ganeti_steward.core.iallocator.main import USAGE
+from ganeti_steward.core.model.command import Command
 from ganeti_steward.core.version import VERSION
 
 #: The group of options that many commands share, printed once in a page.
@@ -83,8 +84,9 @@ def pages(date: str) -> Iterator[Page]:
     yield _page("gnt-steward", 8, "placement and repair for Ganeti clusters", _top(top), date)
     commands = built_in_commands()
     for name, parser in sub_parsers(top).items():
-        text = commands[name].command.description
-        yield _page(f"gnt-steward-{name}", 8, text, _command(name, text, parser), date)
+        command = commands[name].command
+        body = _command(command, parser)
+        yield _page(f"gnt-steward-{name}", 8, command.description, body, date)
     yield _page("steward.toml", 5, "configuration of Ganeti Steward", _toml(), date)
     yield _page("steward-iallocator", 7, "the allocator that Ganeti calls", _iallocator(), date)
 
@@ -132,13 +134,15 @@ def _top(parser: argparse.ArgumentParser) -> Iterator[str]:
     yield from _see("steward.toml(5)", "steward-iallocator(7)", "ganeti(7)", "gnt-instance(8)")
 
 
-def _command(name: str, text: str, parser: argparse.ArgumentParser) -> Iterator[str]:
+def _command(command: Command, parser: argparse.ArgumentParser) -> Iterator[str]:
     leaves = list(_leaves(parser))
     yield heading("synopsis")
     for at, (_, leaf) in enumerate(leaves):
         yield from ([".br"] if at else [])
         yield _usage(leaf)
-    yield from (heading("description"), filled(sentence(text)))
+    yield from (heading("description"), filled(sentence(command.description)))
+    if command.package:
+        yield filled(f"It is in the Debian package {command.package}.")
     if leaves == [("", parser)]:
         yield from _leaf(parser, heading)
     else:

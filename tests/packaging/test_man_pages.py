@@ -56,6 +56,18 @@ def test_every_option_and_argument_is_in_the_page_of_its_command() -> None:
         assert "EXIT STATUS" in text.upper()
 
 
+def test_a_page_names_the_package_that_need_not_be_installed() -> None:
+    commands = built_in_commands()
+    named = [
+        name
+        for name in commands
+        if "in the Debian package ganeti-steward-simulation."
+        in plain(pages()[f"gnt-steward-{name}.8"])
+    ]
+    assert named == [name for name in commands if commands[name].command.package]
+    assert sorted(named) == ["demo", "simulate"]
+
+
 def test_every_key_is_in_the_page_of_the_file() -> None:
     text = plain(pages()["steward.toml.5"])
     for section in some(sections()):
