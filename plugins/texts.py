@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime, tzinfo
-from typing import Final
+from typing import Any, Final
 
+from ganeti_steward.core.ganeti.reasons import Reason
 from ganeti_steward.core.json_nesting import load_lenient
 
 _SECOND: Final = 10**9
@@ -41,3 +43,17 @@ def text_member(text: str, name: str) -> str:
         return ""
     value = given.get(name) if isinstance(given, dict) else None
     return value if isinstance(value, str) else ""
+
+
+def read_reasons(trail: Iterable[Any]) -> tuple[Reason, ...]:
+    """The entries of a trail as Ganeti gives it; raises ValueError."""
+    try:
+        return tuple(_reason(*entry) for entry in trail)
+    except (OverflowError, TypeError, ValueError):
+        raise ValueError("the reason trail is no list of sources, texts and times") from None
+
+
+def _reason(source: object, text: object, at: object) -> Reason:
+    if not (isinstance(source, str) and isinstance(text, str) and isinstance(at, int | float)):
+        raise TypeError
+    return Reason(source, text, int(at))

@@ -155,14 +155,6 @@ def _texts(value: Any) -> str:
     return f"a list of texts is expected, found {describe(value)}"
 
 
-def _command_line(value: Any) -> str:
-    if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
-        return f"a list of words is expected, found {describe(value)}"
-    if not value or not value[0].startswith("/"):
-        return "the first word must be a program's absolute path"
-    return "" if all(map(str.isprintable, value)) else "a word cannot be printed"
-
-
 def shown(name: str) -> str:
     """A name as it is, unless that would spoil the sentence."""
     return name if name.isprintable() and 0 < len(name) <= 80 else quoted(name)
@@ -179,4 +171,3 @@ REPEATED_NAMES: Final = Kind(_repeated_names, "list of names")
 HOSTS: Final = list_of(word(_is_host, "host name or IP address", hint="without a port"))
 #: Any texts, also the same one twice.
 TEXTS: Final = Kind(_texts, "list of texts")
-COMMAND_LINE: Final = Kind(_command_line, "list: absolute path, then arguments")

@@ -8,7 +8,7 @@ rule with such text can block all later changes of the configuration until they 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from ganeti_steward.core.model.opcodes import Job
@@ -30,20 +30,6 @@ class Reason(NamedTuple):
 def with_reasons(job: Job, reasons: Sequence[Reason]) -> Job:
     """The job with these entries after those each operation has."""
     return [{**operation, "reason": _written(operation, reasons)} for operation in job]
-
-
-def read_reasons(trail: Iterable[Any]) -> tuple[Reason, ...]:
-    """The entries of a trail as Ganeti gives it; raises ValueError."""
-    try:
-        return tuple(_reason(*entry) for entry in trail)
-    except (OverflowError, TypeError, ValueError):
-        raise ValueError("the reason trail is no list of sources, texts and times") from None
-
-
-def _reason(source: object, text: object, at: object) -> Reason:
-    if not (isinstance(source, str) and isinstance(text, str) and isinstance(at, int | float)):
-        raise TypeError
-    return Reason(source, text, int(at))
 
 
 def ascii_fault(job: Job) -> str:

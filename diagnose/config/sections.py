@@ -8,7 +8,6 @@ from typing import Annotated, Any, Final, NamedTuple
 
 from ganeti_steward.core.builtins import COLLECTORS
 from ganeti_steward.core.config.kinds import (
-    COMMAND_LINE,
     FLAG,
     NAMES,
     PATH,
@@ -23,7 +22,7 @@ from ganeti_steward.core.config.kinds import (
 from ganeti_steward.core.json_reader import quoted
 from ganeti_steward.core.model.finding import STATUSES
 from ganeti_steward.core.node_agent.protocol import PORT
-from ganeti_steward.diagnose.config.finding_kinds import COMMAND
+from ganeti_steward.diagnose.config.finding_kinds import COMMAND, COMMAND_LINE
 
 
 def subset(words: Collection[str]) -> Kind:

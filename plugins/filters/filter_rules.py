@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ganeti_steward.core.errors import Refused
-from ganeti_steward.core.ganeti.reasons import Reason, read_reasons
+from ganeti_steward.core.ganeti.reasons import Reason
 from ganeti_steward.core.json_nesting import is_deep
 from ganeti_steward.core.json_reader import describe, quoted
+from ganeti_steward.plugins.texts import read_reasons
 
 if TYPE_CHECKING:
     from ganeti_steward.core.ganeti.luxi import Luxi

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from ganeti_steward.core.ganeti.reasons import Reason, read_reasons
+from ganeti_steward.core.ganeti.reasons import Reason
 from ganeti_steward.core.json_nesting import is_deep, load_json
 from ganeti_steward.core.json_reader import describe
+from ganeti_steward.plugins.texts import read_reasons
 
 #: Parameters that every opcode can have; luxid's predicate ``opcode`` does not see them.
 COMMON: Final = frozenset({"comment", "debug_level", "depends", "dry_run", "priority", "reason"})

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ganeti_steward.core.errors import StewardError, join_faults
-from ganeti_steward.core.ganeti.reasons import USER, Reason, read_reasons
+from ganeti_steward.core.ganeti.reasons import USER, Reason
 from ganeti_steward.core.json_nesting import TooDeep, load_json
 from ganeti_steward.core.json_reader import describe, quoted
 from ganeti_steward.plugins.filters.filter_rules import (
@@ -23,6 +23,7 @@ from ganeti_steward.plugins.filters.filter_rules import (
     evaluable,
 )
 from ganeti_steward.plugins.filters.language import faults_of
+from ganeti_steward.plugins.texts import read_reasons
 
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
 _NUMBER: Final = re.compile(r"[0-9]{1,15}", re.ASCII)

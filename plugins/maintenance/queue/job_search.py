@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from ganeti_steward.core.ganeti.luxi import Luxi
-from ganeti_steward.core.ganeti.reasons import Reason, read_reasons
+from ganeti_steward.core.ganeti.reasons import Reason
+from ganeti_steward.plugins.texts import read_reasons
 
 _FIELDS: Final = ("id", "status", "ops")
 

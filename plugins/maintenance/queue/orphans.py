@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from ganeti_steward.core.ganeti.luxi import Luxi
-from ganeti_steward.core.ganeti.reasons import read_reasons
 from ganeti_steward.core.model.job_state import FINAL
 from ganeti_steward.plugins.maintenance.engine.decision import Started
 from ganeti_steward.plugins.maintenance.queue.calls import AnyStarted
 from ganeti_steward.plugins.maintenance.queue.submit import SUBMISSION_SOURCE
 from ganeti_steward.plugins.model.incident import JOB_SOURCE, Incident
 from ganeti_steward.plugins.model.orphan import OrphanJob, named_instances, named_nodes
+from ganeti_steward.plugins.texts import read_reasons
 
 Row = dict[str, Any]
 

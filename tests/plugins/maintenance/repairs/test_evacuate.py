@@ -8,7 +8,6 @@ import pytest
 from worlds import after, incident, instance, node, uuid_of, world
 
 from ganeti_steward.allocators.jobs.operations import failover, migrate, replace_secondary
-from ganeti_steward.core.ganeti.reasons import read_reasons
 from ganeti_steward.core.model.cluster import Node
 from ganeti_steward.core.model.context import Context
 from ganeti_steward.plugins.filters.jobs import Job
@@ -19,6 +18,7 @@ from ganeti_steward.plugins.maintenance.repairs.evacuate import Evacuate
 from ganeti_steward.plugins.model.incident import Incident
 from ganeti_steward.plugins.model.task import Done, Failed, Plan, Task, Wait
 from ganeti_steward.plugins.model.world import World
+from ganeti_steward.plugins.texts import read_reasons
 
 ILL = incident("n1")
 FAILOVER = incident("n1", "evacuate-failover")
