@@ -19,6 +19,7 @@ from ganeti_steward.plugins.maintenance.daemon.rounds import Parts, Rounds
 from ganeti_steward.plugins.maintenance.daemon.wakeup import Signals, Wakeup
 from ganeti_steward.plugins.maintenance.engine.step import step
 from ganeti_steward.plugins.maintenance.repairs.planner import PluginPlanner, PluginRoutine
+from ganeti_steward.plugins.maintenance.runtime import Runtime
 from ganeti_steward.plugins.model.world import World
 from ganeti_steward.plugins.simulation.assumptions import DAY, SECOND, Assumptions
 from ganeti_steward.plugins.simulation.cluster import SimulatedCluster
@@ -68,7 +69,7 @@ class Simulation:
             planner=PluginPlanner(config),
             routine_planner=PluginRoutine(config),
             step=step,
-            clock=self._clock,
+            runtime=Runtime(clock=self._clock),
         )
 
     def _world(self, now: int, *, storage: bool) -> World:

@@ -16,6 +16,7 @@ from ganeti_steward.plugins.maintenance.queue.calls import ROUND_WAIT, CallNotes
 from ganeti_steward.plugins.maintenance.queue.orphans import OpenJobs, Unrecorded, orphans_of
 from ganeti_steward.plugins.maintenance.queue.routine_jobs import RoutineJobs, Seen, tagged_jobs
 from ganeti_steward.plugins.maintenance.queue.submit import HandedOver, LookedUp
+from ganeti_steward.plugins.maintenance.runtime import REAL, Runtime
 from ganeti_steward.plugins.model.incident import Incident, Submission
 from ganeti_steward.plugins.model.world import World
 
@@ -31,14 +32,18 @@ class LuxiQueue:
         wait: float = ROUND_WAIT,
         wake: Callable[[], None] = lambda: None,
         notes: CallNotes | None = None,
+        connections: Connections | None = None,
+        runtime: Runtime = REAL,
     ) -> None:
         """``wait``: seconds for which `submit` waits for luxid's answer.
 
         ``wake`` is called by another thread when a call has ended.  ``notes``: what the daemon
-        before was handing over at its end; None: that is not known.
+        before was handing over at its end; None: that is not known.  ``connections``: those to
+        luxid; None: the real ones.
         """
         self._luxi, self._store, self._notes = luxi, store, notes
-        self._calls, self._connections = Calls(wait, wake, notes), Connections(luxi.path)
+        self._calls = Calls(wait, wake, notes, runtime)
+        self._connections = connections or Connections(luxi.path)
         self._routine = RoutineJobs(luxi, self._is_over)
         self._open = OpenJobs(luxi)
 

@@ -27,6 +27,7 @@ from ganeti_steward.plugins.maintenance.engine.decision import (
 from ganeti_steward.plugins.maintenance.engine.ledger import with_commands
 from ganeti_steward.plugins.maintenance.engine.routine import RoutinePlanner, no_routine
 from ganeti_steward.plugins.maintenance.engine.tasks import Planner
+from ganeti_steward.plugins.maintenance.runtime import REAL, Runtime
 from ganeti_steward.plugins.model.incident import Incident, Submission
 from ganeti_steward.plugins.model.task import Held, RoutinePlan, Wait
 from ganeti_steward.plugins.model.world import Reported
@@ -62,24 +63,29 @@ _SIGN_OF_LIFE: Final = 30.0
 class Waiting:
     """Waits between rounds."""
 
-    def __init__(self, signals: Signals, alive: Callable[[], None]) -> None:
-        """``alive`` is called at least every half minute."""
-        self._signals, self._alive = signals, alive
+    def __init__(
+        self,
+        signals: Signals,
+        alive: Callable[[], None],
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """``alive`` is called at least every half minute; ``monotonic``: s."""
+        self._signals, self._alive, self._monotonic = signals, alive, monotonic
 
     def wait(self, seconds: float, ended: Callable[[], bool] | None) -> None:
         """Wait for so long at most, and for a second at least unless a signal comes.
 
         ``ended``: whether a job that is waited for has ended; None: there is none.
         """
-        began = time.monotonic()
+        began = self._monotonic()
         until, look = began + seconds, _FIRST_LOOK
-        while (left := until - time.monotonic()) > 0 and not self._is_called():
+        while (left := until - self._monotonic()) > 0 and not self._is_called():
             self._alive()
             woken = self._signals.wakeup.wait(min(left, look if ended else left, _SIGN_OF_LIFE))
             if woken or (ended and ended()):
                 break
             look = min(look * 1.3, _LAST_LOOK)
-        while (left := began + _LEAST_PAUSE - time.monotonic()) > 0 and not self._is_called():
+        while (left := began + _LEAST_PAUSE - self._monotonic()) > 0 and not self._is_called():
             self._signals.wakeup.wait(left)
 
     def _is_called(self) -> bool:
@@ -119,8 +125,7 @@ class Parts(NamedTuple):
     """called at least every half minute while the loop waits, and before each round"""
     reload: Callable[[], Maintd | None] = lambda: None
     """reads the configuration again; None when that one cannot be used"""
-    clock: Callable[[], int] = time.time_ns
-    """ns since the epoch"""
+    runtime: Runtime = REAL
 
 
 class Rounds:
@@ -137,7 +142,7 @@ class Rounds:
         """why the last vote at the beginning of a round was undecided; empty when it was won"""
         self._lost = ""
         """why this node is not the master any more; empty while it is"""
-        self._waiting = Waiting(signals, parts.alive)
+        self._waiting = Waiting(signals, parts.alive, parts.runtime.monotonic)
 
     def run(self) -> None:
         """Run rounds; returns when a signal ends it, raises NotMaster."""
@@ -163,14 +168,14 @@ class Rounds:
         Where the master is another node by the time of the submission, what was recorded before it
         is returned.
         """
-        at, began = self._parts.clock(), time.monotonic()
+        at, began = self._parts.runtime.clock(), self._parts.runtime.monotonic()
         try:
             outcome = self._round(at)
         except NotMaster:
             raise
         except Exception as err:
             outcome = Round(at, 0, fault=_failed(err))
-        return outcome._replace(seconds=time.monotonic() - began)
+        return outcome._replace(seconds=self._parts.runtime.monotonic() - began)
 
     def decide(
         self, *, may_query: bool = True, lasting: bool = False, rewrite: bool = False
@@ -192,7 +197,7 @@ class Rounds:
             }
             decision = self._step(inputs._replace(since=since), faults)
         self._since, self._recent = decision.since, decision.recent
-        facts = facts_of(inputs.world, self._parts.clock(), inputs.utc_offset, faults)
+        facts = facts_of(inputs.world, self._parts.runtime.clock(), inputs.utc_offset, faults)
         tags = inputs.world.cluster_tags
         releases = planned(self._parts.releasing, facts, self._settings.mode, tags)
         decision = decision._replace(releases=releases)
@@ -302,10 +307,10 @@ class Rounds:
             if not _unreadable(faults, uuid)
         }
         # Also before the world.
-        routine = parts.queue.routine(parts.clock(), wanted=bool(settings.routine))
+        routine = parts.queue.routine(parts.runtime.clock(), wanted=bool(settings.routine))
         tagged = parts.queue.tagged_jobs() if settings.routine else {}
         storage = may_query and (bool(settings.routine) or _has_work(incidents, observations))
-        world = parts.read_world(parts.clock(), storage=storage)
+        world = parts.read_world(parts.runtime.clock(), storage=storage)
         parts.agents.watch(world.nodes)
         # It needs the addresses of the nodes, in the first round as well.
         results = parts.agents.results(incidents.values())

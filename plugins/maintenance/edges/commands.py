@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from ganeti_steward.core.errors import StewardError
@@ -31,6 +31,7 @@ from ganeti_steward.plugins.maintenance.engine.decision import (
     NOT_KNOWN,
     CommandResult,
 )
+from ganeti_steward.plugins.maintenance.runtime import REAL, Runtime
 from ganeti_steward.plugins.model.incident import Submission
 from ganeti_steward.plugins.model.world import diagnose_object
 from ganeti_steward.plugins.texts import utc_time
@@ -100,14 +101,14 @@ class RepairRunner:
         calls: Callable[[], AgentCalls],
         wake: Callable[[], None],
         *,
-        clock: Callable[[], int] = time.time_ns,
+        runtime: Runtime = REAL,
         pause: float = _PAUSE,
     ) -> None:
         """``calls``: those of this moment; ``wake`` is called when a result is there.
 
-        ``clock``: ns since the epoch; ``pause``: s between two questions about a command.
+        ``pause``: s between two questions about a command.
         """
-        self._calls, self._wake, self._clock, self._pause = calls, wake, clock, pause
+        self._calls, self._wake, self._runtime, self._pause = calls, wake, runtime, pause
         self._lock = threading.Lock()
         self._started = set[str]()
         """ids of the submissions that have a thread or a result"""
@@ -122,7 +123,7 @@ class RepairRunner:
 
         ``submission``: its id; ``original``: the diagnose object that requests it, as JSON.
         """
-        one = Command(submission, command, self._clock() // _SECOND, target)
+        one = Command(submission, command, self._runtime.clock() // _SECOND, target)
         with self._lock:
             if submission in self._started:
                 return
@@ -146,11 +147,10 @@ class RepairRunner:
     def _begin(self, command: Command, work: Callable[..., None], *more: object) -> None:
         """Do some work for a command in a thread of its own."""
         key = command.submission
-        thread = threading.Thread(target=work, args=(command, *more), name="repair", daemon=True)
         self._started.add(key)
         self._open.add(key)
         try:
-            thread.start()
+            self._runtime.start("repair", partial(work, command, *more))
         except RuntimeError as err:
             if work == self._ask:
                 # It is tried again with the next round.
@@ -179,17 +179,17 @@ class RepairRunner:
 
         ``first``: why it is not known, one sentence.
         """
-        begun = time.monotonic()
+        begun = self._runtime.monotonic()
         while True:
             result, limit = self._ask_once(command, first), self._calls().time_limit
             if result is not None and result.state != NOT_KNOWN:
                 break
-            if time.monotonic() - begun > limit:
+            if self._runtime.monotonic() - begun > limit:
                 text = result.text if result else f"{command.name} still ran after {limit:g} s"
                 result = CommandResult(False, text)
                 break
             self._note(command, result)
-            time.sleep(self._pause)
+            self._runtime.sleep(self._pause)
             if not self._is_open(command):
                 result = None
                 break

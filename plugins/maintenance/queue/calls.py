@@ -16,7 +16,6 @@ import json
 import logging
 import os
 import socket
-import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -26,6 +25,7 @@ from ganeti_steward.core.errors import StewardError, reason_of
 from ganeti_steward.core.json_nesting import load_json
 from ganeti_steward.core.safe_files import open_own, read_own
 from ganeti_steward.core.typed_json import from_json, to_json
+from ganeti_steward.plugins.maintenance.runtime import REAL, Runtime
 from ganeti_steward.plugins.model.task import Task
 
 #: The kernel's list of the Unix sockets of this network namespace.
@@ -253,12 +253,12 @@ class _Call:
         started: Collection[AnyStarted],
         make: Callable[[], Mapping[str, Outcome]],
         ended: Callable[[], None],
+        runtime: Runtime,
     ) -> None:
         self.started = {one.submission: one for one in started}
         self._make, self._ended = make, ended
         self._outcomes: Mapping[str, Outcome] = {}
-        self._thread = threading.Thread(target=self._run, name="submit", daemon=True)
-        self._thread.start()
+        self._thread = runtime.start("submit", self._run)
 
     def _run(self) -> None:
         try:
@@ -283,9 +283,10 @@ class Calls:
         wait: float = ROUND_WAIT,
         wake: Callable[[], None] = lambda: None,
         notes: CallNotes | None = None,
+        runtime: Runtime = REAL,
     ) -> None:
         """``wait``: seconds; ``wake`` is called by another thread when a call has ended."""
-        self._wait, self._wake, self._notes = wait, wake, notes
+        self._wait, self._wake, self._notes, self._runtime = wait, wake, notes, runtime
         self._running: list[_Call] = []
         self._known: dict[str, Outcome] = {}
         """submission id -> what became of it, until its record says so"""
@@ -299,7 +300,7 @@ class Calls:
                 self._notes.begin(one.submission for one in started)
             except StewardError as err:
                 return {one.submission: Outcome(withdrawn=str(err)) for one in started}
-        made = _Call(started, call, self._wake)
+        made = _Call(started, call, self._wake, self._runtime)
         outcomes = made.outcomes(self._wait)
         if outcomes is None:
             self._running.append(made)

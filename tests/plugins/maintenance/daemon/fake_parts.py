@@ -32,6 +32,7 @@ from ganeti_steward.plugins.maintenance.queue.calls import Outcome
 from ganeti_steward.plugins.maintenance.queue.orphans import Unrecorded
 from ganeti_steward.plugins.maintenance.queue.routine_jobs import Seen
 from ganeti_steward.plugins.maintenance.queue.submit import HandedOver, LookedUp, noted
+from ganeti_steward.plugins.maintenance.runtime import Runtime
 from ganeti_steward.plugins.model.incident import Incident, Submission
 from ganeti_steward.plugins.model.orphan import OrphanJob
 from ganeti_steward.plugins.model.task import Task
@@ -98,7 +99,7 @@ class Fakes:
             step=self.step,
             observers=[self.rounds_reported.append],
             reload=lambda: self.settings,
-            clock=lambda: NOW,
+            runtime=Runtime(clock=lambda: NOW),
         )
         used = settings or Maintd(mode="act")
         return Rounds(parts._replace(**more), used, self.signals)

@@ -23,6 +23,7 @@ from ganeti_steward.plugins.maintenance.daemon.rounds import Rounds
 from ganeti_steward.plugins.maintenance.engine.decision import Planned
 from ganeti_steward.plugins.maintenance.engine.step import step
 from ganeti_steward.plugins.maintenance.queue.calls import CallNotes
+from ganeti_steward.plugins.maintenance.runtime import REAL
 from ganeti_steward.plugins.model.incident import Incident
 from ganeti_steward.plugins.model.task import Task
 from ganeti_steward.plugins.model.world import Reported, World
@@ -68,7 +69,7 @@ def daemon(
         queue=LuxiQueue(luxi, store, wait=wait, notes=CallNotes(notes) if notes else None),
         planner=lambda *_: [Planned("x", DRAIN)],
         read_world=read_world,
-        clock=time.time_ns,
+        runtime=REAL,
     )
 
 

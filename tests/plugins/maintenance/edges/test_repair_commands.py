@@ -37,6 +37,7 @@ from ganeti_steward.plugins.maintenance.engine.decision import (
     NOT_KNOWN,
     CommandResult,
 )
+from ganeti_steward.plugins.maintenance.runtime import Runtime
 from ganeti_steward.plugins.model.incident import Submission
 
 NODE: Final = Target("uuid-1", "node1.lab", "127.0.0.1")
@@ -70,7 +71,7 @@ class Fake:
         self._outcome, self._states = outcome, list(states or [NoMemory("too old")])
         calls = AgentCalls(self._repair, self._ask, limit)
         self.runner = RepairRunner(
-            lambda: calls, self.woken.set, clock=lambda: AT * 10**9, pause=0.01
+            lambda: calls, self.woken.set, runtime=Runtime(clock=lambda: AT * 10**9), pause=0.01
         )
 
     def _repair(self, command: Command, diagnose: Mapping[str, Any]) -> Outcome:
