@@ -158,7 +158,8 @@ class CarryOut:
     def do(self, decision: Decision, world: World) -> None:
         """Do what was decided; a fault of one incident is held and does not stop the others."""
         self.incidents = dict(world.incidents)
-        for incident in decision.records:
+        # Those that end first: killed in between, it leaves no more nodes under repair than may be.
+        for incident in sorted(decision.records, key=lambda one: one.state.under_repair):
             self._write(incident)
         for uuid in decision.removed:
             self._remove(uuid)
