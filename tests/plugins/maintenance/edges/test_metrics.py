@@ -53,7 +53,7 @@ def test_all_figures() -> None:
         "round_ended_timestamp_seconds": NOW / 10**9 - 30,
         "poll_ended_timestamp_seconds": NOW / 10**9 - 1,
         "round_failed": 0,
-    }
+    }, "add a new metric here, and to plugins/maintenance/edges/metrics.py"
 
 
 def test_at_the_start() -> None:

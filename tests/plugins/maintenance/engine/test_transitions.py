@@ -60,7 +60,7 @@ def test_every_incident_can_end() -> None:
 def test_a_cancel_is_always_possible(state: str) -> None:
     after = apply(in_state(state), Event.CANCEL, 7, "why")
     assert after
-    assert after.status == CANCELED
+    assert after.status == CANCELED, f"engine/transitions.py: TABLE has no cancel of {state}"
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,9 @@ def test_a_web_page_that_leads_its_name_here(path: str) -> None:
 def test_every_path_is_on_the_page() -> None:
     page = (DOCS / "reference" / "maintd-status.md").read_text()
     described = re.findall(r"^\| `(/[^`]*)` \|", page, re.MULTILINE)
-    assert sorted(described) == sorted(PATHS), "maintd-status.md: a row for each path"
+    assert sorted(described) == sorted(PATHS), (
+        "docs/reference/maintd-status.md and plugins/maintenance/page/http.py differ in their paths"
+    )
 
 
 @pytest.mark.parametrize("name", Status._fields)
