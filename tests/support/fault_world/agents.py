@@ -1,0 +1,195 @@
+"""Node agents, and the daemon's side of them: polled, asked and answered without a network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from fault_world.clock import SECOND, Process
+from ganeti_steward.core.canonical_json import canonical_object
+from ganeti_steward.core.errors import StewardError
+from ganeti_steward.core.model.cluster import Node
+from ganeti_steward.core.node_agent.protocol import Outcome
+from ganeti_steward.core.node_agent.remembered import ENDED, LOST, NEVER, RUNNING, RepairState
+from ganeti_steward.plugins.maintenance.config import Maintd
+from ganeti_steward.plugins.maintenance.edges.answers import RejectedAnswer, check_report
+from ganeti_steward.plugins.maintenance.edges.client import (
+    AgentRefused,
+    NotConnected,
+    OutcomeUnknown,
+)
+from ganeti_steward.plugins.maintenance.edges.commands import AgentCalls, Command, RepairRunner
+from ganeti_steward.plugins.maintenance.edges.poll import Target, failed, is_news, polled, since
+from ganeti_steward.plugins.maintenance.engine.decision import CommandResult
+from ganeti_steward.plugins.maintenance.runtime import Runtime
+from ganeti_steward.plugins.model.incident import Incident
+from ganeti_steward.plugins.model.world import Observation
+
+if TYPE_CHECKING:
+    from fault_world.world import World
+
+Row = dict[str, Any]
+
+_HEALTHY: Final[Row] = {"status": "Ok"}
+
+
+class Agent:
+    """The agent of one node; its memory survives restarts."""
+
+    def __init__(self, world: World, node: str) -> None:
+        self._world, self._node = world, node
+        self._known: dict[str, RepairState] = {}
+        """id -> what became of the command"""
+        self._objects: dict[bytes, int] = {}
+        """diagnose object -> when a command was run for it, ns since the epoch"""
+        self._last: Row | None = None
+
+    def answers(self) -> bool:
+        """Whether it can be reached at all."""
+        ganeti = self._world.ganeti
+        return self._node not in ganeti.off and self._node not in ganeti.silent
+
+    def report(self) -> Row:
+        """What it reports now; raises StewardError."""
+        if not self.answers():
+            raise StewardError(f"the agent of {self._node} does not answer")
+        now = self._world.clock_of(self._node)
+        data = self._world.ganeti.reports.get(self._node, _HEALTHY)
+        report: Row = {"node": self._node, "timestamp": now, "data": data}
+        kind = self._world.faults.of_report(self._node)
+        if kind == "lost":
+            raise StewardError(f"the agent of {self._node} has not answered within 10 s")
+        if kind == "forged":
+            raise RejectedAnswer("signature", "the signature of the report is wrong")
+        if kind == "old" and self._last is not None:
+            return self._last
+        self._last = report
+        return report
+
+    def run(self, submission: str, command: str, original: bytes) -> float:
+        """Begin a command; how many seconds it takes.  Raises AgentRefused."""
+        world = self._world
+        if submission in self._known:
+            raise AgentRefused(f"the command with id {submission} was run already")
+        data = world.ganeti.reports.get(self._node, _HEALTHY)
+        if data.get("command") != command or canonical_object(data) != original:
+            raise AgentRefused(f"{self._node} does not report what requests {command}")
+        at = self._objects.get(original)
+        if at is not None and world.clock.now - at < 3600 * SECOND:
+            raise AgentRefused(f"{command} was run for the same object within an hour")
+        self._objects[original] = world.clock.now
+        started = world.clock.now // SECOND
+        self._known[submission] = RepairState(RUNNING, command, started)
+        world.checks.command_run(self._node, submission, command)
+        seconds = world.draw("command").choice((1.0, 5.0, 30.0, 300.0))
+        world.clock.after(seconds, lambda: self._ended(submission))
+        return seconds
+
+    def _ended(self, submission: str) -> None:
+        state = self._known[submission]
+        if state.state != RUNNING:
+            return
+        good = self._world.draw("command result").random() < 0.7
+        outcome = Outcome(0 if good else 1, "done" if good else "failed")
+        self._known[submission] = state._replace(state=ENDED, outcome=outcome)
+        if good:
+            self._world.ganeti.reports.pop(self._node, None)
+
+    def state(self, submission: str) -> RepairState:
+        """What became of a command; after this it is not started any more."""
+        return self._known.setdefault(submission, RepairState(NEVER))
+
+    def lost(self) -> None:
+        """The node was off: what ran has not ended in a way that is known."""
+        for key, state in self._known.items():
+            if state.state == RUNNING:
+                self._known[key] = state._replace(state=LOST)
+
+
+class WorldAgents:
+    """The part `Agents` of the daemon's loop."""
+
+    def __init__(
+        self,
+        world: World,
+        process: Process,
+        settings: Maintd,
+        runtime: Runtime,
+        wake: Callable[[], None],
+    ) -> None:
+        self._world, self._settings, self._runtime, self._wake = world, settings, runtime, wake
+        self._targets: tuple[Target, ...] = ()
+        self._seen: dict[str, Observation] = {}
+        calls = AgentCalls(self._repair, self._ask, settings.command_time_limit)
+        self._runner = RepairRunner(lambda: calls, wake, runtime=runtime)
+        process.start(self._poll)
+
+    def _poll(self) -> None:
+        while True:
+            for target in self._targets:
+                self._poll_one(target)
+            self._runtime.sleep(self._settings.poll_interval)
+
+    def _poll_one(self, target: Target) -> None:
+        now = self._runtime.clock()
+        try:
+            report = self._world.agents[target.name].report()
+            names = (target.uuid, target.name)
+            check_report(report, names, now, self._settings.report_max_age)
+            found = polled(report, now)
+        except StewardError as err:
+            found = failed(err, now)
+        before = self._seen.get(target.uuid)
+        self._seen[target.uuid] = since(before, found.observation)
+        if is_news(before, found.observation):
+            self._wake()
+
+    def watch(self, nodes: Mapping[str, Node]) -> None:
+        """Poll these from now on; new ones at once."""
+        new = [one for one in map(_target, nodes.values()) if one not in self._targets]
+        self._targets = tuple(map(_target, nodes.values()))
+        self._seen = {uuid: one for uuid, one in self._seen.items() if uuid in nodes}
+        for target in new:
+            self._poll_one(target)
+
+    def observations(self) -> Mapping[str, Observation]:
+        """Uuid of a node -> the last observation."""
+        return dict(self._seen)
+
+    def start(self, node: Node, submission: str, command: str, original: bytes) -> None:
+        """Have a repair command run."""
+        self._runner.start(submission, _target(node), command, original)
+
+    def results(self, incidents: Iterable[Incident]) -> Mapping[str, CommandResult]:
+        """Submission id -> what is known."""
+        if not self._targets:
+            return {}
+        targets = {one.uuid: one for one in self._targets}
+        return self._runner.results(
+            (submission, targets.get(one.node, Target(one.node, one.node_name, "")))
+            for one in incidents
+            for submission in one.open
+        )
+
+    def _agent(self, command: Command) -> Agent:
+        agent = self._world.agents[command.target.name]
+        self._runtime.sleep(0.01)
+        if not agent.answers():
+            raise NotConnected(f"the agent of {command.target.name} cannot be reached")
+        return agent
+
+    def _repair(self, command: Command, diagnose: Mapping[str, Any]) -> Outcome:
+        agent = self._agent(command)
+        seconds = agent.run(command.submission, command.name, canonical_object(dict(diagnose)))
+        self._runtime.sleep(seconds + 0.01)
+        state = agent.state(command.submission)
+        if not agent.answers() or state.state != ENDED or self._world.faults.loses_answer():
+            raise OutcomeUnknown(f"whether {command.name} was run is not known")
+        return state.outcome
+
+    def _ask(self, command: Command) -> RepairState:
+        return self._agent(command).state(command.submission)
+
+
+def _target(node: Node) -> Target:
+    return Target(node.uuid, node.name, node.primary_ip)

@@ -1,0 +1,190 @@
+"""The daemon of one node, as the product makes it, but for sockets, clock and threads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from fault_world.agents import WorldAgents
+from fault_world.clock import SECOND, Clock, Process, Thread
+from fault_world.luxid import WorldConnections, WorldLuxi
+from ganeti_steward.core.config.values import Config
+from ganeti_steward.core.errors import StewardError
+from ganeti_steward.plugins.maintenance.confd.client import Confd
+from ganeti_steward.plugins.maintenance.confd.messages import Query, QueryType, Reply, Status
+from ganeti_steward.plugins.maintenance.config import Maintd
+from ganeti_steward.plugins.maintenance.daemon.luxi_queue import LuxiQueue, read_world
+from ganeti_steward.plugins.maintenance.daemon.mastership import NotMaster, Voting, require_master
+from ganeti_steward.plugins.maintenance.daemon.parts import Observer, Round
+from ganeti_steward.plugins.maintenance.daemon.rounds import Parts, Rounds
+from ganeti_steward.plugins.maintenance.daemon.wakeup import Signals, Stopped, Wakeup
+from ganeti_steward.plugins.maintenance.edges.counters import Counters
+from ganeti_steward.plugins.maintenance.edges.store import Store
+from ganeti_steward.plugins.maintenance.engine.step import step
+from ganeti_steward.plugins.maintenance.queue.calls import CallNotes
+from ganeti_steward.plugins.maintenance.repairs.planner import PluginPlanner, PluginRoutine
+from ganeti_steward.plugins.maintenance.repairs.reading import read_disks, read_storage
+from ganeti_steward.plugins.maintenance.runtime import Runtime
+
+if TYPE_CHECKING:
+    from fault_world.world import World
+
+KEY: Final = b"the key of the simulated cluster"
+
+
+class NodeDisk:
+    """What the daemon of one node keeps in files."""
+
+    def __init__(self) -> None:
+        self.counters = Counters()
+        self.calls: frozenset[str] | None = None
+
+
+class DiskNotes(CallNotes):
+    """The notes of calls, in a file of the simulated node."""
+
+    def __init__(self, disk: NodeDisk) -> None:
+        self._disk, self._before, self._own = disk, disk.calls, frozenset()
+
+    def _write(self) -> None:
+        known = self._before is not None
+        self._disk.calls = self._own | (self._before or frozenset()) if known else None
+
+
+class WorldWakeup(Wakeup):
+    """Wakes a simulated thread."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock, self._woken = clock, False
+        self._waiting: Thread | None = None
+
+    def wake(self) -> None:
+        self._woken = True
+        if self._waiting:
+            self._waiting.wake()
+
+    def wait(self, seconds: float) -> bool:
+        thread = self._clock.thread
+        assert thread is not None
+        if not self._woken:
+            self._waiting = thread
+            thread.wait(seconds)
+            self._waiting = None
+        woken, self._woken = self._woken, False
+        return woken
+
+    def close(self) -> None:
+        """There is nothing to be closed."""
+
+
+class WorldConfd(Confd):
+    """The votes of the master candidates that answer, by the configurations that they have."""
+
+    def __init__(self, world: World, node: str) -> None:
+        self._world, self._node = world, node
+
+    @property
+    def candidates(self) -> tuple[str, ...]:
+        return self._world.copies[self._node].candidates
+
+    def query(
+        self, kind: QueryType, query: Query = None, *, all_replies: bool = False
+    ) -> list[Reply]:
+        world = self._world
+        thread = world.clock.thread
+        assert thread is not None
+        thread.wait(0.01)
+        return [
+            Reply(name, Status.OK, world.copies[name].master, world.copies[name].serial)
+            for name in self.candidates
+            if world.reach(self._node, name)
+        ]
+
+
+class Daemon:
+    """One process of the daemon."""
+
+    def __init__(self, world: World, node: str, config: Config) -> None:
+        self.world, self.node = world, node
+        self.process = Process(world.clock, f"maintd on {node}")
+        self._config, self._settings = config, config.section(Maintd)
+        self._wakeup = WorldWakeup(world.clock)
+        self.signals = Signals(self._wakeup)
+        self.ended = ""
+        """why it has ended; empty while it runs"""
+        self.rounds = 0
+        self._main = self.process.start(self._run)
+
+    @property
+    def fault(self) -> BaseException | None:
+        """What it was ended by that nothing expects."""
+        return self._main.fault
+
+    def terminate(self) -> None:
+        """Send it SIGTERM: what may be interrupted ends at its next step."""
+        self.signals.stopping = True
+        self._wakeup.wake()
+
+    def _run(self) -> None:
+        try:
+            voting = Voting(lambda: WorldConfd(self.world, self.node), self.node)
+            require_master(voting, self._sleep, lambda reason: None)
+            Rounds(self._parts(voting), self._settings, self.signals).run()
+            self.ended = "a signal"
+        except Stopped:
+            self.ended = "a signal"
+        except (NotMaster, StewardError) as err:
+            self.ended = str(err)
+
+    def _sleep(self, seconds: float) -> None:
+        thread = self.world.clock.thread
+        assert thread is not None
+        thread.wait(seconds)
+
+    @property
+    def _runtime(self) -> Runtime:
+        clock = self.world.clock
+        return Runtime(
+            clock=lambda: self.world.clock_of(self.node),
+            monotonic=lambda: clock.now / SECOND,
+            sleep=self._sleep,
+            start=lambda name, work: self.process.start(work),
+        )
+
+    def _parts(self, voting: Voting) -> Parts:
+        runtime, disk = self._runtime, self.world.disks[self.node]
+        luxi = WorldLuxi(self.world, self.node, self.process, runtime.clock)
+        store = Store(luxi, lambda: KEY, counters=disk.counters, clock=runtime.clock)
+        queue = LuxiQueue(
+            luxi,
+            store,
+            wake=self._wakeup.wake,
+            notes=DiskNotes(disk),
+            connections=WorldConnections(self.world),
+            runtime=runtime,
+        )
+        return Parts(
+            voting=voting,
+            store=store,
+            queue=queue,
+            read_world=partial(read_world, luxi, sleep=self._sleep),
+            read_disks=partial(read_disks, luxi, sleep=self._sleep),
+            read_storage=partial(read_storage, luxi, sleep=self._sleep),
+            agents=WorldAgents(
+                self.world, self.process, self._settings, runtime, self._wakeup.wake
+            ),
+            planner=PluginPlanner(self._config),
+            routine_planner=PluginRoutine(self._config),
+            step=step,
+            observers=self._observers(),
+            runtime=runtime,
+        )
+
+    def _observers(self) -> Sequence[Observer]:
+        return (self._round,)
+
+    def _round(self, outcome: Round) -> None:
+        self.rounds += 1
+        self.world.rounds += 1
+        self.world.checks.round(self, outcome)

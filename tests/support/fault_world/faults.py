@@ -1,0 +1,85 @@
+"""Something that goes wrong at a time, and what goes wrong at this moment.
+
+A history is a seed and its faults: any of them can be left out, and the others stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from fault_world.luxid import Behaviour
+
+if TYPE_CHECKING:
+    from fault_world.world import World
+
+
+class Fault(NamedTuple):
+    """Something that happens at a time."""
+
+    at: float
+    """seconds after the start"""
+    kind: str
+    """a key of `fault_world.kinds.KINDS`"""
+    subject: str = ""
+    """name of a node or an instance"""
+    lasts: float = 0.0
+    """seconds"""
+    detail: str = ""
+    """depends on the kind"""
+
+
+class Faults:
+    """What is wrong at this moment."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.active: list[Fault] = []
+
+    def end(self, fault: Fault) -> None:
+        """It is over, if it was not before."""
+        if fault in self.active:
+            self.active.remove(fault)
+
+    def _now(self, kind: str, subject: str = "") -> Fault | None:
+        found = (one for one in self.active if one.kind == kind and subject in ("", one.subject))
+        return next(found, None)
+
+    def of_call(self, method: str) -> Behaviour:
+        """How a call to luxid goes that begins now."""
+        if not self.active:
+            return Behaviour()
+        how, draw = Behaviour(), self._world.draw
+        if slow := self._now("slow-calls"):
+            how = how._replace(before=draw("slow").uniform(0, float(slow.detail)))
+        if lossy := self._now("lost-answers"):
+            random = draw("lost")
+            lost = random.random() < float(lossy.detail)
+            how = how._replace(lost=lost and random.random() < 0.7, never=lost)
+            how = how._replace(never=lost and not how.lost)
+        late = self._now("late-storing")
+        if late and method == "SubmitManyJobs":
+            random = draw("late")
+            seconds = random.uniform(0, float(late.detail))
+            if random.random() < 0.5:
+                # The connection is closed, and luxid stores the jobs all the same.
+                return how._replace(late=seconds, lost=True, never=False)
+            return how._replace(late=seconds, after=seconds, never=False)
+        return how
+
+    def of_operation(self, operation: Mapping[str, Any]) -> str:
+        """Why an operation fails; empty: it does not for a reason of its own."""
+        fault = self._now("failing-operations")
+        if fault and self._world.draw("operation fails").random() < float(fault.detail):
+            return "it failed for a reason of its own"
+        return ""
+
+    def of_report(self, node: str) -> str:
+        """What is wrong with a report; empty: nothing."""
+        fault = self._now("wrong-reports", node)
+        return fault.detail if fault else ""
+
+    def loses_answer(self) -> bool:
+        """Whether an agent's answer is lost."""
+        fault = self._now("lost-answers")
+        return bool(fault) and self._world.draw("agent answer").random() < 0.5

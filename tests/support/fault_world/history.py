@@ -1,0 +1,74 @@
+"""Plays histories: faults from a seed, then calm, until every incident has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Final, NamedTuple
+
+from fault_world.checks import Broken
+from fault_world.clock import SECOND
+from fault_world.faults import Fault
+from fault_world.kinds import drawn
+from fault_world.world import START, World
+
+#: Hours in which faults happen, and hours of calm until every incident has to have ended.
+_HOURS: Final = 1.0
+_CALM: Final = 6.0
+
+
+class Played(NamedTuple):
+    """One history."""
+
+    seed: str
+    rounds: int
+    faults: tuple[Fault, ...]
+    narrative: tuple[str, ...]
+    broken: Broken | None
+    """the first invariant that did not hold"""
+
+
+def play(seed: str, faults: Sequence[Fault] | None = None, hours: float = _HOURS) -> Played:
+    """Play one history; ``faults``: None: those of the seed."""
+    narrative: list[str] = []
+    world = World(seed, narrative.append)
+    try:
+        found = drawn(seed, hours, _names(world)) if faults is None else faults
+        for fault in found:
+            world.clock.after(fault.at, partial(world.happen, fault))
+        _until(world, START + int(hours * 3600 * SECOND))
+        if not world.checks.broken:
+            world.calm()
+            _end(world)
+    finally:
+        world.end()
+    return Played(seed, world.rounds, tuple(found), tuple(narrative), world.checks.broken)
+
+
+def _names(world: World) -> dict[str, list[str]]:
+    return {
+        "node": [row["name"] for row in world.ganeti.nodes],
+        "instance": [row["name"] for row in world.ganeti.instances],
+    }
+
+
+def _until(world: World, at: int) -> None:
+    schedule = world.clock.schedule
+    while schedule.next is not None and schedule.next <= at and not world.checks.broken:
+        schedule.run()
+        for daemon in world.daemons:
+            if daemon.fault is not None:
+                raise daemon.fault
+
+
+def _end(world: World) -> None:
+    """Until every incident has ended, or waits for a person."""
+    last = world.clock.now + int(_CALM * 3600 * SECOND)
+    while not world.checks.broken:
+        _until(world, world.clock.now + 300 * SECOND)
+        open_ = [one for one in world.checks.incidents.values() if one.active]
+        if not open_:
+            return
+        if world.clock.now > last:
+            text = ", ".join(f"{one.uuid} ({one.status}: {one.note})" for one in open_)
+            world.checks._require("ends", False, text)

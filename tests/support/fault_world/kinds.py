@@ -1,0 +1,81 @@
+"""Every kind of fault: how often it happens, to what, for how long."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from random import Random
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from fault_world import control, hardware, people
+from fault_world.faults import Fault
+from ganeti_steward.plugins.model.incident import CANCEL_TAG, OPT_OUT_TAG, STOPPED_TAG
+
+if TYPE_CHECKING:
+    from fault_world.world import World
+
+
+class Kind(NamedTuple):
+    """One kind of fault."""
+
+    event: Callable[[World, Fault], None]
+    rate: float
+    """how many there are in an hour, on average"""
+    about: str = ""
+    """``node`` or ``instance``; empty: the cluster"""
+    lasts: tuple[float, float] = (0.0, 0.0)
+    """seconds, at least and at most"""
+    details: Sequence[str] = ("",)
+    """of which one is drawn"""
+
+
+_ILL: Final = ("evacuate", "evacuate", "evacuate-failover", "live-repair", hardware.CHANGING)
+_JUMPS: Final = ("-3600", "-30", "-2", "2", "30", "3600")
+_TAGS: Final = (CANCEL_TAG, STOPPED_TAG, OPT_OUT_TAG)
+
+KINDS: Final[Mapping[str, Kind]] = {
+    "falls-ill": Kind(hardware.falls_ill, 4, "node", (60, 7200), _ILL),
+    "loses-power": Kind(hardware.loses_power, 0.7, "node", (60, 3600)),
+    "noded-hangs": Kind(hardware.noded_hangs, 1, "node", (10, 900)),
+    "agent-silent": Kind(hardware.agent_silent, 1, "node", (30, 3600)),
+    "disk-degrades": Kind(hardware.disk_degrades, 1, "instance"),
+    "clock-jumps": Kind(hardware.clock_jumps, 0.5, "node", (0, 0), _JUMPS),
+    "cut-off": Kind(hardware.cut_off, 0.7, "node", (30, 900)),
+    "wrong-reports": Kind(control.lasting, 1, "node", (60, 1800), ("lost", "old", "forged")),
+    "luxid-restarts": Kind(control.luxid_restarts, 2, "", (1, 120)),
+    "slow-calls": Kind(control.lasting, 2, "", (30, 600), ("1", "25", "130")),
+    "lost-answers": Kind(control.lasting, 3, "", (30, 300), ("0.3", "1")),
+    "late-storing": Kind(control.lasting, 3, "", (60, 600), ("5", "40", "90", "300")),
+    "failing-operations": Kind(control.lasting, 2, "", (60, 900), ("0.3", "1")),
+    "daemon-killed": Kind(control.daemon_killed, 4),
+    "daemon-stopped": Kind(control.daemon_stopped, 1, "", (5, 900)),
+    "daemon-terminated": Kind(control.daemon_terminated, 1),
+    "master-failover": Kind(control.master_failover, 0.7, "node"),
+    "job-canceled": Kind(control.job_canceled, 1),
+    "jobs-archived": Kind(control.jobs_archived, 2),
+    "tag-set": Kind(people.tag_set, 2, "node", (0, 0), _TAGS),
+    "results-removed": Kind(people.results_removed, 4, "node"),
+    "record-deleted": Kind(people.record_deleted, 0.7),
+    "record-edited": Kind(people.record_edited, 0.7),
+    "paused": Kind(people.paused, 0.7, "", (60, 900)),
+    "node-drained": Kind(people.node_drained, 0.7, "node"),
+    "node-taken-back": Kind(people.node_taken_back, 2, "node"),
+    "node-added": Kind(people.node_added, 0.2),
+    "node-removed": Kind(people.node_removed, 0.3, "node"),
+    "instance-moved": Kind(people.instance_moved, 2, "instance"),
+    "instance-removed": Kind(people.instance_removed, 0.7, "instance"),
+    "instance-stopped": Kind(people.instance_stopped, 1, "instance"),
+}
+
+
+def drawn(seed: str, hours: float, names: Mapping[str, Sequence[str]]) -> list[Fault]:
+    """The faults of a history by their times; ``names``: ``node`` and ``instance`` -> names."""
+    found = []
+    intensity = Random(f"{seed} intensity").choice((0.3, 1.0, 1.0, 2.5))
+    for name, kind in KINDS.items():
+        random = Random(f"{seed} fault {name}")
+        at = 0.0
+        while (at := at + random.expovariate(kind.rate * intensity / 3600)) < hours * 3600:
+            subject = random.choice(names[kind.about]) if kind.about else ""
+            lasts = round(random.uniform(*kind.lasts), 1)
+            found.append(Fault(round(at, 1), name, subject, lasts, random.choice(kind.details)))
+    return sorted(found)

@@ -1,0 +1,171 @@
+"""luxid in the simulated world: the product's model of its queue, and calls that can fail."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from fault_world.operations import Operations, is_known
+from ganeti_steward.core.errors import StewardError
+from ganeti_steward.core.ganeti.luxi import Luxi, NotReached
+from ganeti_steward.plugins.maintenance.queue.calls import Connections
+from ganeti_steward.plugins.model.incident import JOB_SOURCE
+from ganeti_steward.plugins.simulation.jobs import Operation
+from ganeti_steward.plugins.simulation.luxid import Luxid, Refusal
+
+if TYPE_CHECKING:
+    from fault_world.clock import Process
+    from fault_world.world import World
+
+
+class Behaviour(NamedTuple):
+    """How one call goes."""
+
+    before: float = 0.002
+    """seconds until luxid does what is asked for"""
+    after: float = 0.002
+    """seconds from then to the answer"""
+    lost: bool = False
+    """whether the connection is closed instead of the answer"""
+    never: bool = False
+    """whether it is closed before anything was done"""
+    late: float = 0.0
+    """seconds from the answer, or its loss, until the jobs of a submission are stored"""
+
+
+class WorldLuxid(Luxid):
+    """The master's luxid."""
+
+    def __init__(self, world: World) -> None:
+        operations = Operations(world)
+        super().__init__(world.ganeti, operations, world.clock.schedule, lambda: world.clock.now)
+        self.world = world
+        self.late = 0.0
+        """seconds until the jobs of the submission that is under way are stored"""
+        self.starts = 1
+        """how many times it was started; connections of the times before are closed"""
+        self.running = True
+        self.connections: dict[int, int] = {}
+        """number of an open connection -> the start of luxid that it was made to"""
+        self.made = 0
+        """how many connections there were"""
+
+    def advance(self) -> None:
+        """One pass of the scheduler; everything else happens by itself."""
+        if self.queue.unfinished:
+            self._obey()
+            self.queue.advance()
+
+    def stop(self) -> None:
+        """End it; its queue is on disk."""
+        self.running = False
+        self.connections.clear()
+
+    def start(self) -> None:
+        """Start it again."""
+        if not self.running:
+            self.running, self.starts = True, self.starts + 1
+
+    def submit(self, jobs: Sequence[Sequence[Operation]]) -> list[Any]:
+        for operation in (op for job in jobs for op in job):
+            if not is_known(operation["OP_ID"]):
+                fault = f"Unknown opcode {operation['OP_ID']}"
+                raise Refusal(f"Failed to parse request: SubmitManyJobs: {fault}")
+        return super().submit(jobs)
+
+    def _store(self, numbers: Sequence[int], jobs: Sequence[Sequence[Operation]]) -> None:
+        late, store = self.late, super()._store
+        self.world.checks.submitted(numbers, jobs)
+        if not late:
+            store(numbers, jobs)
+            return
+
+        def stored() -> None:
+            store(numbers, jobs)
+            self.queue.advance()
+
+        self.world.clock.after(late, stored)
+
+    def replace_filter(
+        self, uuid: str | None, priority: int, predicates: Any, action: Any, reason: list[Any]
+    ) -> str:
+        written = super().replace_filter(uuid, priority, predicates, action, reason)
+        self.world.ganeti.changed()
+        self.world.checks.rule_written(self.filters[written])
+        return written
+
+    def delete_filter(self, uuid: str) -> None:
+        rule = self.filters.get(uuid)
+        super().delete_filter(uuid)
+        self.world.ganeti.changed()
+        if rule:
+            self.world.checks.rule_deleted(rule)
+
+
+class WorldLuxi(Luxi):
+    """The daemon's own client, but for the socket."""
+
+    def __init__(self, world: World, node: str, process: Process, clock: Callable[[], int]) -> None:
+        super().__init__("/luxid", clock=clock, reason_source=JOB_SOURCE)
+        self._world, self._node, self._process = world, node, process
+
+    def _exchange(self, method: str, request: bytes) -> bytes:
+        world, luxid = self._world, self._world.luxid
+        if self._node != world.ganeti.master or not luxid.running:
+            self._wait(0.001)
+            raise NotReached(f"luxid is stopped: nothing listens at {self._path}")
+        how = world.faults.of_call(method)
+        luxid.made += 1
+        connection, start = luxid.made, luxid.starts
+        luxid.connections[connection] = start
+        try:
+            return self._answered(method, request, how, start)
+        finally:
+            # Where the caller is gone, luxid notices only at the end of the call.
+            world.clock.after(how.late, partial(_close, luxid, connection))
+
+    def _answered(self, method: str, request: bytes, how: Behaviour, start: int) -> bytes:
+        luxid = self._world.luxid
+        left = self._time_limit
+        self._within(method, how.before, left)
+        if how.never or luxid.starts != start or not luxid.running:
+            raise self._error(method, "the connection was closed before the answer")
+        luxid.late = how.late
+        answer = luxid.answer(request)
+        luxid.late = 0.0
+        self._within(method, how.after, None if left is None else left - how.before)
+        if how.lost or luxid.starts != start or not luxid.running:
+            raise self._error(method, "the connection was closed before the answer")
+        return answer
+
+    def _within(self, method: str, seconds: float, limit: float | None) -> None:
+        if limit is not None and seconds > limit:
+            self._wait(limit)
+            raise self._error(method, f"no answer within {self._time_limit:g} s")
+        self._wait(seconds)
+
+    def _wait(self, seconds: float) -> None:
+        thread = self._world.clock.thread
+        assert thread is not None, "only the daemon calls luxid"
+        thread.wait(seconds)
+
+
+def _close(luxid: WorldLuxid, connection: int) -> None:
+    luxid.connections.pop(connection, None)
+
+
+class WorldConnections(Connections):
+    """What the kernel shows of the connections to luxid."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._open: frozenset[int] | None = None
+
+    def awaited(self) -> str:
+        luxid = self._world.luxid
+        if not luxid.running:
+            raise StewardError("luxid is stopped")
+        now = frozenset(luxid.connections)
+        self._open = now if self._open is None else self._open & now
+        return f"{len(self._open)} connections to luxid have to be closed" if self._open else ""

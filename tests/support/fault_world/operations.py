@@ -1,0 +1,346 @@
+"""What Ganeti's operations do to the cluster, how long they take, and why they fail.
+
+The third model of them, on purpose: it has what the others lack, power, daemons that do not answer,
+copies that are old, and locks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from fault_world.clock import SECOND
+from ganeti_steward.plugins.simulation.jobs import Failed
+
+if TYPE_CHECKING:
+    from fault_world.world import World
+
+Row = dict[str, Any]
+Operation = Mapping[str, Any]
+
+_FLAGS: Final = ("master_candidate", "drained", "offline")
+#: Seconds that an operation takes, at least and at most.
+_SECONDS: Final[Mapping[str, tuple[float, float]]] = {
+    "OP_INSTANCE_MIGRATE": (10, 90),
+    "OP_INSTANCE_FAILOVER": (5, 120),
+    "OP_INSTANCE_REPLACE_DISKS": (60, 900),
+    "OP_INSTANCE_SHUTDOWN": (2, 120),
+    "OP_INSTANCE_STARTUP": (2, 20),
+    "OP_INSTANCE_ACTIVATE_DISKS": (1, 15),
+    "OP_INSTANCE_RECREATE_DISKS": (20, 300),
+    "OP_OOB_COMMAND": (1, 15),
+}
+_SHORT: Final = (0.2, 4)
+
+
+class Operations:
+    """The part `Operations` of the model of the queue."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._locked: dict[str, int] = {}
+        """name of an instance -> until when a job holds its lock, ns since the epoch"""
+
+    def begin(self, operation: Operation) -> tuple[float, Callable[[], Any]]:
+        """It starts, once it has its locks: the ns until its end, and what happens then."""
+        world, kind = self._world, operation["OP_ID"]
+        world.checks.begun(operation)
+        now = world.clock.now
+        if kind == "OP_TEST_DELAY":
+            return operation["duration"] * SECOND, lambda: True
+        seconds = world.draw("operation").uniform(*_SECONDS.get(kind, _SHORT))
+        name = operation.get("instance_name", "")
+        begin = max(now, self._locked.get(name, 0)) if name else now
+        end = begin + int(seconds * SECOND)
+        if name:
+            self._locked[name] = end
+        return end - now, partial(self._end, operation)
+
+    def _end(self, operation: Operation) -> Any:
+        world, kind = self._world, operation["OP_ID"]
+        fault = world.faults.of_operation(operation)
+        if fault:
+            raise Failed(fault, kind="OpExecError")
+        result = _EFFECTS[kind](world, dict(operation))
+        world.checks.ended(operation)
+        return result
+
+
+def is_known(kind: str) -> bool:
+    """Whether there is such an operation."""
+    return kind in _EFFECTS or kind == "OP_TEST_DELAY"
+
+
+def _instance(world: World, op: Row) -> Row:
+    name = op["instance_name"]
+    if not world.ganeti.has_instance(name):
+        raise Failed(f"Instance '{name}' not known", "unknown_entity")
+    return world.ganeti.instance(name)
+
+
+def _node(world: World, name: str) -> Row:
+    try:
+        return world.ganeti.node(name)
+    except KeyError:
+        raise Failed(f"Node '{name}' not known", "unknown_entity") from None
+
+
+def _usable(world: World, name: str) -> None:
+    node = _node(world, name)
+    if node["offline"]:
+        text = f"Can't get data from node {name}: Node is marked offline"
+        raise Failed(text, "environment_error")
+    if node["drained"]:
+        raise Failed(f"Can't use drained node {name}", "wrong_state")
+    _reached(world, name)
+
+
+def _reached(world: World, name: str) -> None:
+    if _node(world, name)["offline"]:
+        raise Failed(f"Can't contact node {name}: Node is marked offline", kind="OpExecError")
+    if not world.ganeti.answers(name):
+        text = f"Can't contact node {name}: Error 7: Failed to connect"
+        raise Failed(text, kind="OpExecError")
+
+
+def _target(row: Row, op: Row) -> str:
+    target: str | None = op.get("target_node")
+    if row["disk_template"] in ("plain", "file"):
+        text = f"Instance's disk layout '{row['disk_template']}' does not allow migrations"
+        raise Failed(text, "wrong_state")
+    if row["snodes"]:
+        if target not in (None, *row["snodes"]):
+            raise Failed("Instances with disk types drbd cannot be moved to arbitrary nodes")
+        secondary: str = row["snodes"][0]
+        return secondary
+    if target is None:
+        raise Failed("A target node is needed", "wrong_input")
+    return target
+
+
+def _room(world: World, row: Row, target: str) -> None:
+    if row["admin_state"] == "up" and world.ganeti.free_memory(target) < row["beparams"]["maxmem"]:
+        text = f"Not enough memory on node {target} for migrating instance {row['name']}"
+        raise Failed(text, "insufficient_resources")
+
+
+def _migrate(world: World, op: Row) -> None:
+    row, ganeti = _instance(world, op), world.ganeti
+    name, primary, target = row["name"], row["pnode"], _target(row, op)
+    _usable(world, target)
+    _reached(world, primary)
+    if primary not in ganeti.runs[name]:
+        if not op.get("allow_failover"):
+            raise Failed("Instance is not running", "wrong_state")
+        _fail_over(world, op)
+        return
+    if row["snodes"] and ganeti.data[name].whole != {primary, target}:
+        raise Failed(f"Disk 0 is degraded on node {target}, aborting", kind="OpExecError")
+    _room(world, row, target)
+    ganeti.write(name)
+    ganeti.runs[name].discard(primary)
+    ganeti.runs[name].add(target)
+    ganeti.moved(name, target, [primary] if row["snodes"] else [])
+
+
+def _fail_over(world: World, op: Row) -> None:
+    row, ganeti = _instance(world, op), world.ganeti
+    name, primary, target = row["name"], row["pnode"], _target(row, op)
+    _usable(world, target)
+    _room(world, row, target)
+    ignore = op.get("ignore_consistency", False)
+    gone = ganeti.node(primary)["offline"] or not ganeti.answers(primary)
+    if row["snodes"] and row["admin_state"] == "up":
+        stale = target not in ganeti.data[name].whole
+        if (stale or gone) and not (ignore or ganeti.node(primary)["offline"]):
+            raise Failed("Disk 0 is degraded on target node, aborting failover", kind="OpExecError")
+    if not gone:
+        ganeti.stop(name)
+    elif not (ignore or ganeti.node(primary)["offline"]):
+        text = f"Could not shutdown instance {name} on node {primary}, aborting"
+        raise Failed(text, kind="OpExecError")
+    ganeti.moved(name, target, [primary] if row["snodes"] else [])
+    if row["admin_state"] == "up":
+        ganeti.start(name)
+
+
+def _replace_disks(world: World, op: Row) -> None:
+    row, ganeti = _instance(world, op), world.ganeti
+    name, mode = row["name"], op["mode"]
+    if row["disk_template"] != "drbd":
+        raise Failed("Can only run replace disks for DRBD8-based instances", "wrong_input")
+    primary, secondary = row["pnode"], row["snodes"][0]
+    _reached(world, primary)
+    if mode in ("replace_new_secondary",):
+        new = op.get("remote_node") or world.place_for(row)
+        if new is None:
+            raise Failed("Can't compute nodes using iallocator", "insufficient_resources")
+        if new in (primary, secondary):
+            raise Failed("The specified node is already a node of the instance", "wrong_input")
+        _usable(world, new)
+        if primary not in ganeti.data[name].whole:
+            raise Failed(f"Disk 0 is degraded on node {primary}, unsafe to replace the secondary")
+        ganeti.moved(name, primary, [new])
+    elif mode == "replace_on_primary":
+        _reached(world, secondary)
+        if secondary not in ganeti.data[name].whole:
+            raise Failed(f"Disk 0 is degraded on node {secondary}, unsafe to replace the primary")
+    else:
+        _reached(world, secondary)
+        if primary not in ganeti.data[name].whole:
+            raise Failed(f"Disk 0 is degraded on node {primary}, unsafe to replace the secondary")
+    ganeti.resync(name)
+
+
+def _set_params(world: World, op: Row) -> list[list[str]]:
+    ganeti, node = world.ganeti, _node(world, op["node_name"])
+    if node["master"]:
+        text = "The master role can be changed only via master-failover"
+        raise Failed(text, "wrong_input")
+    leaves = node["master_candidate"] and bool(op.get("drained") or op.get("offline"))
+    others = [one for one in ganeti.nodes if one is not node]
+    free = [one for one in others if not (one["offline"] or one["drained"])]
+    few = sum(one["master_candidate"] for one in others) < min(3, len(free))
+    if leaves and few and not op.get("auto_promote"):
+        text = "Not enough master candidates, please pass auto promote option"
+        raise Failed(text, "wrong_state")
+    if node["offline"] and op.get("offline") is False:
+        _answering(world, node["name"])
+    wanted = {flag: op[flag] for flag in _FLAGS if op.get(flag) is not None}
+    if any(wanted.values()):
+        wanted = dict.fromkeys(_FLAGS, False) | wanted
+    changes = [[flag, str(new)] for flag, new in wanted.items() if node[flag] != new]
+    node.update(wanted)
+    ganeti.candidates()
+    ganeti.changed()
+    return changes
+
+
+def _answering(world: World, name: str) -> None:
+    if not world.ganeti.answers(name):
+        raise Failed(f"Node {name} does not answer: it cannot be readded", "environment_error")
+
+
+def _tags(world: World, op: Row) -> list[str]:
+    kind, name = op["kind"], op["name"]
+    if kind == "cluster":
+        return _tags_of(world.ganeti.info)
+    if kind == "node":
+        return _tags_of(_node(world, name))
+    rows = world.ganeti.instances if kind == "instance" else world.ganeti.groups
+    for row in rows:
+        if row["name"] == name:
+            return _tags_of(row)
+    raise Failed(f"'{name}' not known", "unknown_entity")
+
+
+def _tags_of(row: Row) -> list[str]:
+    """The tags of an object, to be changed."""
+    tags: list[str] = row["tags"]
+    return tags
+
+
+def _set_tags(world: World, op: Row) -> None:
+    tags = _tags(world, op)
+    tags += [tag for tag in op["tags"] if tag not in tags]
+    world.ganeti.changed()
+
+
+def _remove_tags(world: World, op: Row) -> None:
+    tags = _tags(world, op)
+    if missing := [tag for tag in op["tags"] if tag not in tags]:
+        names = ", ".join(f"'{tag}'" for tag in missing)
+        raise Failed(f"Tag(s) {names} not found", "unknown_entity")
+    tags[:] = [tag for tag in tags if tag not in op["tags"]]
+    world.ganeti.changed()
+
+
+def _shut_down(world: World, op: Row) -> None:
+    row = _instance(world, op)
+    if not op.get("ignore_offline_nodes") or world.ganeti.answers(row["pnode"]):
+        _reached(world, row["pnode"])
+        world.ganeti.stop(row["name"])
+    if not op.get("no_remember"):
+        row["admin_state"] = "down"
+    world.ganeti.changed()
+
+
+def _start(world: World, op: Row) -> None:
+    row = _instance(world, op)
+    _reached(world, row["pnode"])
+    if not op.get("no_remember"):
+        row["admin_state"] = "up"
+    if not world.ganeti.runs[row["name"]]:
+        world.ganeti.start(row["name"])
+    world.ganeti.changed()
+
+
+def _activate_disks(world: World, op: Row) -> list[Any]:
+    row = _instance(world, op)
+    for name in (row["pnode"], *row["snodes"]):
+        _reached(world, name)
+    name = row["name"]
+    if row["snodes"] and len(world.ganeti.data[name].whole) < 2:
+        world.ganeti.data[name].resyncing = True
+        world.clock.after(world.draw("resync").uniform(20, 600), partial(_resynced, world, name))
+    return []
+
+
+def _resynced(world: World, name: str) -> None:
+    if world.ganeti.has_instance(name) and world.ganeti.data[name].resyncing:
+        world.ganeti.resync(name)
+
+
+def _query_data(world: World, op: Row) -> Row:
+    found = {}
+    for name in op["instances"]:
+        row = _instance(world, {"instance_name": name})
+        sides = [_side(world, row, node) for node in (row["pnode"], *row["snodes"])]
+        disk = {"dev_type": row["disk_template"], "pstatus": sides[0], "sstatus": sides[-1]}
+        disks = [{**disk, "iv_name": f"disk/{at}"} for at in range(len(row["disk.sizes"]))]
+        found[name] = {"pnode": row["pnode"], "snodes": row["snodes"], "disks": disks}
+    return found
+
+
+def _side(world: World, row: Row, node: str) -> list[Any] | None:
+    ganeti, data = world.ganeti, world.ganeti.data[row["name"]]
+    if not ganeti.answers(node) or ganeti.node(node)["offline"]:
+        return None
+    if row["pnode"] not in ganeti.runs[row["name"]]:
+        return None
+    behind = len(data.whole) < len(data.copies) or any(one in ganeti.off for one in data.copies)
+    percent = 50.0 if data.resyncing else None
+    own = 1 if node in data.whole else 2
+    return ["/dev/drbd0", 147, 0, percent, None, behind, own]
+
+
+def _oob(world: World, op: Row) -> list[Any]:
+    names, command = op["node_names"], op["command"]
+    if command == "power-off":
+        for name in names:
+            world.ganeti.power_off(name)
+    elif command == "power-on":
+        for name in names:
+            world.ganeti.power_on(name)
+    return [
+        [[0, name], [0, {"powered": name not in world.ganeti.off}]]
+        if command == "power-status"
+        else [[0, name], [0, None]]
+        for name in names
+    ]
+
+
+_EFFECTS: Final[Mapping[str, Callable[[World, Row], Any]]] = {
+    "OP_INSTANCE_MIGRATE": _migrate,
+    "OP_INSTANCE_FAILOVER": _fail_over,
+    "OP_INSTANCE_REPLACE_DISKS": _replace_disks,
+    "OP_NODE_SET_PARAMS": _set_params,
+    "OP_TAGS_SET": _set_tags,
+    "OP_TAGS_DEL": _remove_tags,
+    "OP_INSTANCE_SHUTDOWN": _shut_down,
+    "OP_INSTANCE_STARTUP": _start,
+    "OP_INSTANCE_ACTIVATE_DISKS": _activate_disks,
+    "OP_INSTANCE_QUERY_DATA": _query_data,
+    "OP_OOB_COMMAND": _oob,
+}

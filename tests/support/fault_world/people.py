@@ -1,0 +1,128 @@
+"""What people do: tags, records, roles of nodes, and instances of theirs."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from fault_world.agents import Agent
+from fault_world.daemon import NodeDisk
+from ganeti_steward.plugins.model.incident import PAUSE_TAG, STOPPED_TAG
+
+if TYPE_CHECKING:
+    from fault_world.faults import Fault
+    from fault_world.world import World
+
+Row = dict[str, Any]
+
+
+def _node(world: World, name: str) -> Row | None:
+    return next((row for row in world.ganeti.nodes if row["name"] == name), None)
+
+
+def tag_set(world: World, fault: Fault) -> None:
+    """A tag of a node; ``detail``: the tag, or with a colon its beginning, for each incident."""
+    node, tag = _node(world, fault.subject), fault.detail
+    if node is None:
+        return
+    uuids = [uuid for uuid, one in world.records() if one.get("node_name") == fault.subject]
+    if tag == STOPPED_TAG and uuids and not node["master"]:
+        # People switch a node off before they say that it is.
+        world.ganeti.power_off(fault.subject)
+    elif tag == STOPPED_TAG:
+        return
+    if tag.endswith(":"):
+        node["tags"] += [f"{tag}{uuid}" for uuid in uuids]
+    else:
+        node["tags"].append(tag)
+        world.clock.after(600, partial(_untag, node, tag))
+    world.ganeti.changed()
+
+
+def _untag(node: Row, tag: str) -> None:
+    if tag in node["tags"]:
+        node["tags"].remove(tag)
+
+
+def results_removed(world: World, fault: Fault) -> None:
+    """The tags that say how repairs of a node ended are removed: they are acknowledged."""
+    if node := _node(world, fault.subject):
+        node["tags"][:] = [tag for tag in node["tags"] if not tag.startswith("maintd:repair")]
+        world.ganeti.changed()
+
+
+def record_deleted(world: World, fault: Fault) -> None:
+    """A record of an incident is deleted."""
+    if records := world.records():
+        world.luxid.delete_filter(world.draw("deleted").choice(records)[0])
+
+
+def record_edited(world: World, fault: Fault) -> None:
+    """A record is changed by hand."""
+    if records := world.records():
+        uuid, _ = world.draw("edited").choice(records)
+        reason = world.luxid.filters[uuid]["reason_trail"][0]
+        reason[1] = reason[1].replace("noted", "pending")
+
+
+def paused(world: World, fault: Fault) -> None:
+    """The cluster's tag that pauses maintenance."""
+    tag = f"{PAUSE_TAG}works"
+    world.ganeti.info["tags"].append(tag)
+    world.clock.after(fault.lasts, partial(_untag, world.ganeti.info, tag))
+
+
+def node_drained(world: World, fault: Fault) -> None:
+    """A node is drained by hand."""
+    node = _node(world, fault.subject)
+    if node and not node["master"]:
+        node.update(drained=True, master_candidate=False)
+        world.ganeti.candidates()
+        world.ganeti.changed()
+
+
+def node_taken_back(world: World, fault: Fault) -> None:
+    """A node is in service again."""
+    node = _node(world, fault.subject)
+    if node and fault.subject not in world.ganeti.off:
+        node.update(drained=False, offline=False)
+        world.ganeti.candidates()
+        world.ganeti.changed()
+
+
+def node_added(world: World, fault: Fault) -> None:
+    """A new node."""
+    name = world.ganeti.add_node()
+    world.agents[name], world.disks[name] = Agent(world, name), NodeDisk()
+    world.spread()
+
+
+def node_removed(world: World, fault: Fault) -> None:
+    """A node without instances leaves the cluster."""
+    node = _node(world, fault.subject)
+    if node and not node["master"] and not any(world.ganeti.on(fault.subject)):
+        world.ganeti.nodes.remove(node)
+        world.ganeti.changed()
+
+
+def instance_moved(world: World, fault: Fault) -> None:
+    """A drbd instance is migrated by a job of its owner."""
+    ganeti, name = world.ganeti, fault.subject
+    if world.luxid.running and ganeti.has_instance(name) and ganeti.instance(name)["snodes"]:
+        op = {"OP_ID": "OP_INSTANCE_MIGRATE", "instance_name": name, "reason": []}
+        world.luxid.submit([[op]])
+        world.luxid.advance()
+
+
+def instance_removed(world: World, fault: Fault) -> None:
+    """An instance is removed."""
+    if world.ganeti.has_instance(fault.subject):
+        world.ganeti.remove_instance(fault.subject)
+
+
+def instance_stopped(world: World, fault: Fault) -> None:
+    """An instance is shut down by its owner."""
+    if world.ganeti.has_instance(fault.subject):
+        world.ganeti.stop(fault.subject)
+        world.ganeti.instance(fault.subject)["admin_state"] = "down"
+        world.ganeti.changed()

@@ -1,0 +1,194 @@
+"""The world of one history: the cluster, its daemons, and what happens to them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from random import Random
+from typing import Any, Final, NamedTuple
+
+from fault_world.agents import Agent
+from fault_world.checks import Checks, record_of
+from fault_world.clock import SECOND, Clock
+from fault_world.daemon import Daemon, NodeDisk
+from fault_world.faults import Fault, Faults
+from fault_world.ganeti import Ganeti
+from fault_world.kinds import KINDS
+from fault_world.luxid import WorldLuxid
+from ganeti_steward.core.config.values import Config
+from ganeti_steward.plugins.maintenance.config import ACT, Maintd
+
+Row = dict[str, Any]
+
+#: 2026-01-01 00:00 UTC.
+START: Final = 1767225600 * SECOND
+#: Seconds after which a daemon that has ended is started again, as systemd and the watcher do.
+_STARTED_AGAIN: Final = 30.0
+
+
+class Copy(NamedTuple):
+    """A node's copy of the configuration, as confd answers from it."""
+
+    serial: int
+    master: str
+    candidates: tuple[str, ...]
+
+
+class World:
+    """One cluster, everything on it, and a seed for all that is drawn."""
+
+    def __init__(self, seed: str, tell: Callable[[str], None] = lambda line: None) -> None:
+        """``tell`` gets each line of the narrative, without the time."""
+        self.seed, self._tell = seed, tell
+        random = Random(f"{seed} cluster")
+        self.clock = Clock(START)
+        self._drawn: Counter[str] = Counter()
+        self.ahead: Counter[str] = Counter()
+        """node -> ns that its clock is ahead"""
+        self.isolated: set[str] = set()
+        """names of nodes that reach no other"""
+        self.settings = _settings(random)
+        self.config = Config(sections={"maintd": self.settings})
+        self.ganeti = Ganeti(random, random.randint(3, 6), random.randint(2, 10))
+        self.faults, self.checks = Faults(self), Checks(self)
+        self.luxid = WorldLuxid(self)
+        self.agents = {row["name"]: Agent(self, row["name"]) for row in self.ganeti.nodes}
+        self.disks = {row["name"]: NodeDisk() for row in self.ganeti.nodes}
+        self.copies: dict[str, Copy] = {}
+        self.daemons: list[Daemon] = []
+        self.rounds = 0
+        self.spread()
+        self._tick()
+        self._keep_daemon()
+
+    # What others ask
+
+    def tell(self, line: str) -> None:
+        """Add a line to the narrative."""
+        seconds = (self.clock.now - START) / SECOND
+        self._tell(f"{seconds:9.1f} {line}")
+
+    def draw(self, what: str) -> Random:
+        """Randomness for one thing that happens; each kind has its own sequence."""
+        self._drawn[what] += 1
+        return Random(f"{self.seed} {what} {self._drawn[what]}")
+
+    def clock_of(self, node: str) -> int:
+        """What the clock of a node shows, ns since the epoch."""
+        return self.clock.now + self.ahead[node]
+
+    def reach(self, one: str, other: str) -> bool:
+        """Whether two nodes reach each other."""
+        up = not {one, other} & self.ganeti.off
+        return up and (one == other or not {one, other} & self.isolated)
+
+    def records(self) -> list[tuple[str, Row]]:
+        """Uuid and content of each record in Ganeti's configuration, by uuid."""
+        found = ((uuid, record_of(rule)) for uuid, rule in sorted(self.luxid.filters.items()))
+        return [(uuid, record) for uuid, record in found if record is not None]
+
+    def place_for(self, row: Row) -> str | None:
+        """What an allocator finds for another secondary."""
+        nodes = [
+            one["name"]
+            for one in self.ganeti.nodes
+            if not (one["offline"] or one["drained"])
+            and self.ganeti.answers(one["name"])
+            and one["name"] not in (row["pnode"], *row["snodes"])
+        ]
+        return min(nodes, default=None)
+
+    # What happens by itself
+
+    def _tick(self) -> None:
+        """Instances write, and candidates get the configuration."""
+        for name in self.ganeti.runs:
+            self.ganeti.write(name)
+        self.spread()
+        self.clock.after(20, self._tick)
+
+    def spread(self) -> None:
+        """Copies of the configuration reach the candidates that the master reaches."""
+        ganeti = self.ganeti
+        names = tuple(row["name"] for row in ganeti.nodes if row["master_candidate"])
+        for row in ganeti.nodes:
+            if row["name"] not in self.copies or self.reach(ganeti.master, row["name"]):
+                self.copies[row["name"]] = Copy(ganeti.serial, ganeti.master, names)
+
+    def _keep_daemon(self) -> None:
+        """The watcher starts the daemon on the master, where none runs."""
+        self.daemons = [one for one in self.daemons if one.process.alive and not one.ended]
+        master = self.ganeti.master
+        if master not in self.ganeti.off and not any(one.node == master for one in self.daemons):
+            self.tell(f"maintd starts on {master}")
+            self.daemons.append(Daemon(self, master, self.config))
+        self.clock.after(_STARTED_AGAIN, self._keep_daemon)
+
+    def end(self) -> None:
+        """End all processes, so that no thread is left."""
+        for one in self.daemons:
+            one.process.kill()
+
+    # Faults
+
+    def happen(self, fault: Fault) -> None:
+        """Have a fault happen now."""
+        self.tell(f"fault {' '.join(str(one) for one in fault[1:] if one)}")
+        KINDS[fault.kind].event(self, fault)
+
+    def calm(self) -> None:
+        """From now on nothing goes wrong any more, and what is broken is repaired."""
+        self.tell("nothing goes wrong any more")
+        self.faults.active.clear()
+        self.isolated.clear()
+        self.ahead.clear()
+        self.luxid.start()
+        ganeti = self.ganeti
+        for node in [*ganeti.off]:
+            ganeti.power_on(node)
+        ganeti.deaf.clear()
+        ganeti.silent.clear()
+        for daemon in self.daemons:
+            daemon.process.go_on()
+        self.clock.after(1800, ganeti.reports.clear)
+        self._tend()
+
+    def _tend(self) -> None:
+        """A person acknowledges results, and takes nodes back whose hardware is repaired."""
+        for row in self.ganeti.nodes:
+            results = [tag for tag in row["tags"] if tag.startswith("maintd:repair")]
+            if results or (row["name"] not in self.ganeti.reports and not self._is_repaired(row)):
+                row["tags"][:] = [tag for tag in row["tags"] if tag not in results]
+                self.ganeti.reports.pop(row["name"], None)
+                row.update(drained=False, offline=False)
+                self.ganeti.candidates()
+                self.ganeti.changed()
+        self.clock.after(300, self._tend)
+
+    def _is_repaired(self, row: Row) -> bool:
+        """Whether something is still being done to a node."""
+        return any(
+            one.get("node") == row["uuid"] and one.get("status") == "pending"
+            for _, one in self.records()
+        )
+
+
+def _settings(random: Random) -> Maintd:
+    return Maintd(
+        mode=ACT,
+        hold_time=random.choice((0, 60, 300)),
+        healthy_delay=random.choice((0, 60, 300)),
+        most_nodes=random.randint(1, 2),
+        most_waiting=random.randint(2, 4),
+        storm_share=random.choice((0.5, 1.0)),
+        incident_pause=random.choice((0, 60)),
+        moves_at_once=random.randint(1, 4),
+        retry_delay=20,
+        poll_interval=random.choice((15, 60)),
+        round_interval=random.choice((30, 60)),
+        command_time_limit=600,
+        power_off=random.random() < 0.3,
+        failover_unsynced=random.random() < 0.3,
+        final_role=random.choice(("offline", "drained")),
+        hold_creations=random.random() < 0.3,
+    )
