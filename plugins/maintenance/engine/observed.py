@@ -292,11 +292,18 @@ def _not_seen(ledger: Ledger, incident: Incident, report: Reported) -> None:
     tags = incident.own_tags if incident.state.withdrawn else (incident.closed_tag,)
     tagged = any(tag in node.tags for tag in tags)
     if elapsed >= ledger.config.healthy_delay and not (incident.open or tagged):
-        ledger.happen(
-            incident.uuid,
-            Event.HEALTHY,
-            f"node {incident.node_name} reports {report.status} instead for {elapsed:.0f} s",
-        )
+        event = Event.HEALTHY_UNDONE if _nothing_done(incident) else Event.HEALTHY
+        sentence = f"node {incident.node_name} reports {report.status} instead for {elapsed:.0f} s"
+        ledger.happen(incident.uuid, event, sentence)
+
+
+def _nothing_done(incident: Incident) -> bool:
+    """Whether its repair was begun without effect: a command that never arrived, say.
+
+    It would wait for a report for ever, and keep other nodes from being repaired.
+    """
+    handed_over = incident.open or incident.jobs or incident.attempts or incident.last_task
+    return incident.state.under_repair and not handed_over
 
 
 def apply_disks(ledger: Ledger) -> None:

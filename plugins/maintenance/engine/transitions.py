@@ -37,6 +37,7 @@ class Event(Enum):
     TAG_REMOVED = "tag removed"
     TAG_REMOVED_CLOSED = "tag removed, volumes are closed"
     HEALTHY = "not reported for the healthy delay"
+    HEALTHY_UNDONE = "nothing was done, and not reported for the healthy delay"
     NODE_LEFT = "node left the cluster"
     FOLDED = "moved to the audit log"
 
@@ -56,6 +57,7 @@ TABLE: Final[dict[tuple[str, Event], str]] = {
     (PENDING, Event.FAILURE): FAILED,
     (PENDING, Event.WORSE_DONE): COMPLETED,
     (PENDING, Event.CANCEL): CANCELED,
+    (PENDING, Event.HEALTHY_UNDONE): FORGOTTEN,
     (PENDING, Event.NODE_LEFT): FORGOTTEN,
     (COMPLETED, Event.TAG_REMOVED): ACKNOWLEDGED,
     (COMPLETED, Event.CANCEL): CANCELED,

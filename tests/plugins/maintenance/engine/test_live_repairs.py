@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from maintained import REPAIR, Maintained, diagnose
+from maintained import CONFIG, OK, REPAIR, Maintained, diagnose
 
 from ganeti_steward.plugins.maintenance.engine.decision import (
     NEVER_CAME,
@@ -90,6 +90,21 @@ def test_a_live_repair_that_never_came() -> None:
     incident = cluster.incident("node2")
     assert (incident.status, incident.repeated) == (COMPLETED, 0)
     assert len(cluster.commands) == 2
+
+
+def test_a_command_that_never_came_and_is_not_reported_any_more() -> None:
+    """The incident is over: it would keep other nodes from being repaired."""
+    cluster = Maintained(config=CONFIG._replace(healthy_delay=600))
+    cluster.report("node2", REPAIR)
+    cluster.round()
+    (lost,) = cluster.commands
+    cluster.report("node2", OK)
+    cluster.results[lost] = CommandResult(False, "it never came", NEVER_CAME)
+    cluster.round()
+    assert cluster.incident("node2").status == PENDING
+    cluster.wait(601)
+    cluster.round()
+    assert cluster.records == {}
 
 
 @pytest.mark.parametrize("crash", ["records", "submitted"])
