@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ganeti_steward.allocators.state.arrays import NodePair
 
 
-class Step(NamedTuple):
+class MoveStep(NamedTuple):
     """One step of a move."""
 
     text: str
@@ -33,9 +33,9 @@ MOVE_STEP: Final = "M"
 
 #: Letter of a step -> the step.  In Ganeti's jobs a failover is a migration, where it can be one.
 STEPS: Final = {
-    FAILOVER_STEP: Step("migrate to the secondary", "fail over to the secondary", copies=False),
-    REPLACE_STEP: Step("replace the secondary", "replace the secondary", copies=True),
-    MOVE_STEP: Step("migrate", "fail over", copies=False),
+    FAILOVER_STEP: MoveStep("migrate to the secondary", "fail over to the secondary", copies=False),
+    REPLACE_STEP: MoveStep("replace the secondary", "replace the secondary", copies=True),
+    MOVE_STEP: MoveStep("migrate", "fail over", copies=False),
 }
 
 #: Where a node of the end state comes from: positions in (primary, secondary, targets ...).

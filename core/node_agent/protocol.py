@@ -75,7 +75,7 @@ class RepairRequest(NamedTuple):
         return object_id(self.given)
 
 
-class Outcome(NamedTuple):
+class CommandEnd(NamedTuple):
     """The result of a repair command."""
 
     status: int | None
@@ -175,7 +175,7 @@ def _check_command(given: Mapping[str, Any]) -> None:
         raise BadRequest("its diagnose object does not request this command")
 
 
-def answer_text(request: RepairRequest, outcome: Outcome) -> str:
+def answer_text(request: RepairRequest, outcome: CommandEnd) -> str:
     """The text of the signed answer to a request without an id."""
     content = {
         "purpose": REPAIRED,
@@ -186,18 +186,18 @@ def answer_text(request: RepairRequest, outcome: Outcome) -> str:
     return canonical(content).decode()
 
 
-def read_outcome(content: Mapping[str, Any], node: str, command: str) -> Outcome:
+def read_outcome(content: Mapping[str, Any], node: str, command: str) -> CommandEnd:
     """The outcome in the content of a signed answer to such a request; raises BadAnswer."""
     if (content.get("node"), content.get("command")) != (node, command):
         raise BadAnswer("the answer is about another repair")
     return outcome_in(content)
 
 
-def outcome_in(content: Mapping[str, object]) -> Outcome:
+def outcome_in(content: Mapping[str, object]) -> CommandEnd:
     """The outcome among other members; raises BadAnswer."""
-    status, output, fault = (content.get(key) for key in Outcome._fields)
+    status, output, fault = (content.get(key) for key in CommandEnd._fields)
     if not isinstance(output, str) or not isinstance(fault, str):
         raise BadAnswer("the answer lacks the outcome of the repair")
     if status is not None and type(status) is not int:
         raise BadAnswer(f"status: a whole number is expected, found {describe(status)}")
-    return Outcome(status, output, fault)
+    return CommandEnd(status, output, fault)

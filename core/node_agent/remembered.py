@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.node_agent.protocol import (
     BadAnswer,
-    Outcome,
+    CommandEnd,
     is_seconds,
     outcome_in,
     read_members,
@@ -54,7 +54,7 @@ class RepairState(NamedTuple):
     """its name; empty where it was never started or is not known"""
     started: int = 0
     """when it was started, s since the epoch; 0 where it was not"""
-    outcome: Outcome = Outcome(None)
+    outcome: CommandEnd = CommandEnd(None)
     """its result, once it has ended; of its output the end"""
 
 

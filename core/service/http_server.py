@@ -24,7 +24,7 @@ from ganeti_steward.core.errors import StewardError, reason_of
 from ganeti_steward.core.json_reader import quoted
 from ganeti_steward.core.service.callers import OwnNames, caller
 from ganeti_steward.core.service.rate_limited_log import RateLimitedLog
-from ganeti_steward.core.service.wsgi import TEXT, Answer, respond
+from ganeti_steward.core.service.wsgi import TEXT, HttpAnswer, respond
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
@@ -52,12 +52,12 @@ _CLEANUP: Final = 5.0
 _PART: Final = 2**16
 
 #: What a browser gets that was led here by a name of others.
-_MISDIRECTED: Final = Answer(
+_MISDIRECTED: Final = HttpAnswer(
     b"this server does not have the name it was called by; [http] names lists further ones\n",
     421,
     TEXT,
 )
-_NO_HOST: Final = Answer(b"a request of HTTP/1.1 must have one header Host\n", 400, TEXT)
+_NO_HOST: Final = HttpAnswer(b"a request of HTTP/1.1 must have one header Host\n", 400, TEXT)
 
 #: Characters of a wrong name that are logged.
 _SHOWN: Final = 100

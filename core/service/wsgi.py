@@ -16,7 +16,7 @@ TEXT: Final = "text/plain; charset=utf-8"
 _log = logging.getLogger(__name__)
 
 
-class Answer(NamedTuple):
+class HttpAnswer(NamedTuple):
     """What goes back."""
 
     body: bytes
@@ -29,13 +29,13 @@ class Answer(NamedTuple):
     """further ones"""
 
 
-def json_answer(value: object, status: int = 200, allow: str = "") -> Answer:
+def json_answer(value: object, status: int = 200, allow: str = "") -> HttpAnswer:
     """A value as JSON."""
-    return Answer(json.dumps(value).encode(), status, allow=allow)
+    return HttpAnswer(json.dumps(value).encode(), status, allow=allow)
 
 
 def respond(
-    answer_to: Callable[[str, WSGIEnvironment], Answer],
+    answer_to: Callable[[str, WSGIEnvironment], HttpAnswer],
     environ: WSGIEnvironment,
     start_response: StartResponse,
 ) -> Iterable[bytes]:
@@ -45,7 +45,7 @@ def respond(
         answer = answer_to(method, environ)
     except Exception:
         _log.exception("a request failed")
-        answer = Answer(b"failed\n", 500, TEXT)
+        answer = HttpAnswer(b"failed\n", 500, TEXT)
     headers = [
         ("Content-Type", answer.kind),
         ("Content-Length", str(len(answer.body))),

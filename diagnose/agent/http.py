@@ -27,8 +27,8 @@ from ganeti_steward.core.node_agent.protocol import (
     STATE_PATH,
 )
 from ganeti_steward.core.service.rate_limited_log import RateLimitedLog
-from ganeti_steward.core.service.wsgi import TEXT, Answer, json_answer, respond
-from ganeti_steward.diagnose.agent.repairs import REQUEST_LIMIT, Refused, Repairs, Unreadable
+from ganeti_steward.core.service.wsgi import TEXT, HttpAnswer, json_answer, respond
+from ganeti_steward.diagnose.agent.repairs import REQUEST_LIMIT, RepairRefused, Repairs, Unreadable
 from ganeti_steward.diagnose.agent.reports import COLLECTOR, Reports
 
 if TYPE_CHECKING:
@@ -58,17 +58,17 @@ _REQUESTS: Final = (
 _log = logging.getLogger(__name__)
 
 #: All that a refused caller learns.
-REFUSED: Final = Answer(b"refused\n", 403, TEXT)
+REFUSED: Final = HttpAnswer(b"refused\n", 403, TEXT)
 
 
-class Application:
+class AgentApplication:
     """The WSGI application; called by several threads."""
 
     def __init__(self, reports: Reports, key: KeyFile, repairs: Repairs | None) -> None:
         """``repairs`` is None where repair commands are not run at all."""
         self._reports, self._key, self._repairs = reports, key, repairs
         self._unsigned = RateLimitedLog(_log)
-        self._reading: Final[Mapping[str, Callable[[str], Answer]]] = {
+        self._reading: Final[Mapping[str, Callable[[str], HttpAnswer]]] = {
             "/": lambda _: json_answer([1]),
             "/1": lambda _: json_answer(None),
             "/1/list/collectors": lambda _: json_answer([COLLECTOR]),
@@ -86,7 +86,7 @@ class Application:
         wanted = path in (REPAIR_PATH, STATE_PATH)
         return wanted and self._repairs is not None and self._repairs.listens_to(address)
 
-    def _answer(self, method: str, environ: WSGIEnvironment) -> Answer:
+    def _answer(self, method: str, environ: WSGIEnvironment) -> HttpAnswer:
         path = environ.get("PATH_INFO") or "/"
         if path in self._reading:
             if method not in ("GET", "HEAD"):
@@ -94,27 +94,27 @@ class Application:
             return self._reading[path](environ.get("QUERY_STRING", ""))
         if path in (NONCE_PATH, REPAIR_PATH, STATE_PATH):
             return self._repair(path, environ) if method == "POST" else _wrong_method("POST")
-        return Answer(b"no such path\n", 404, TEXT)
+        return HttpAnswer(b"no such path\n", 404, TEXT)
 
-    def _report(self, query: str, before: str, behind: str) -> Answer:
+    def _report(self, query: str, before: str, behind: str) -> HttpAnswer:
         """The report, signed with the salt of the query if there is one."""
         salts = parse_qs(query, keep_blank_values=True, max_num_fields=None).get("salt", [])
         if salts and not (len(salts) == 1 and is_salt(salts[0])):
-            return Answer(b"the salt must be 8 to 64 letters, digits, _ or -\n", 400, TEXT)
+            return HttpAnswer(b"the salt must be 8 to 64 letters, digits, _ or -\n", 400, TEXT)
         text = before + self._reports.text() + behind
         if not salts:
-            return Answer(text.encode())
+            return HttpAnswer(text.encode())
         try:
-            return Answer(sign(self._key.key(), text, salts[0]))
+            return HttpAnswer(sign(self._key.key(), text, salts[0]))
         except NoKey as err:
             self._unsigned.warning(f"a report could not be signed: {err}")
             return _no_key()
 
-    def _metrics(self) -> Answer:
+    def _metrics(self) -> HttpAnswer:
         report = load_json(self._reports.text().encode())
-        return Answer(rendered_metrics(report), kind=METRICS_TYPE)
+        return HttpAnswer(rendered_metrics(report), kind=METRICS_TYPE)
 
-    def _repair(self, path: str, environ: WSGIEnvironment) -> Answer:
+    def _repair(self, path: str, environ: WSGIEnvironment) -> HttpAnswer:
         if self._repairs is None:
             return REFUSED
         address = environ["REMOTE_ADDR"]
@@ -127,22 +127,22 @@ class Application:
                 # That of a caller who was shut out was not kept.
                 return REFUSED
             answer = self._repairs.state if path == STATE_PATH else self._repairs.repair
-            return Answer(answer(address, raw))
+            return HttpAnswer(answer(address, raw))
         except Unreadable as err:
-            return Answer(f"{err}\n".encode(), 400, TEXT)
-        except Refused:
+            return HttpAnswer(f"{err}\n".encode(), 400, TEXT)
+        except RepairRefused:
             return REFUSED
         except NoKey as err:
             _log.error("the answer to a repair could not be signed: %s", err)
             return _no_key()
 
 
-def _wrong_method(allow: str) -> Answer:
-    return Answer(b"wrong method\n", 405, TEXT, allow)
+def _wrong_method(allow: str) -> HttpAnswer:
+    return HttpAnswer(b"wrong method\n", 405, TEXT, allow)
 
 
-def _no_key() -> Answer:
-    return Answer(b"this node has no key to sign with\n", 503, TEXT)
+def _no_key() -> HttpAnswer:
+    return HttpAnswer(b"this node has no key to sign with\n", 503, TEXT)
 
 
 # -- Metrics: what the last report says, in the text format of Prometheus.

@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 from ganeti_steward.core.errors import StewardError, reason_of
 from ganeti_steward.core.ganeti.this_node import DATA
 from ganeti_steward.core.hooks.timed_call import sentence
-from ganeti_steward.core.node_agent.protocol import Outcome, RepairRequest
+from ganeti_steward.core.node_agent.protocol import CommandEnd, RepairRequest
 from ganeti_steward.core.process.following import LADDER, Ended, unpacked_ended
 from ganeti_steward.core.process.frames import packed
 from ganeti_steward.core.process.supervisor import (
@@ -204,7 +204,7 @@ class Diagnosing(threading.Thread):
 
 def executor(
     launcher: Launcher, directory: str, limit: float, is_ending: Callable[[], bool]
-) -> Callable[[RepairRequest], Outcome]:
+) -> Callable[[RepairRequest], CommandEnd]:
     """What runs the commands of a directory for ``limit`` seconds each.
 
     ``is_ending``: whether the agent ends, and with it what it has started.  What it gives raises
@@ -212,22 +212,22 @@ def executor(
     """
     around = sum(grace for _, grace in LADDER) + 1
 
-    def execute(request: RepairRequest) -> Outcome:
+    def execute(request: RepairRequest) -> CommandEnd:
         repair = Repair(request.command, directory, limit)
         try:
             raw = launcher.call(Request(limit + around, repair), request.given)
         except WorkFailed as err:
             ended = "it was stopped, for the agent ended" if is_ending() else str(err)
-            return Outcome(None, fault=ended)
+            return CommandEnd(None, fault=ended)
         except OSError as err:
-            return Outcome(None, fault=f"it could not be started: {reason_of(err)}")
+            return CommandEnd(None, fault=f"it could not be started: {reason_of(err)}")
         return _outcome(unpacked_ended(raw))
 
     return execute
 
 
-def _outcome(ended: Ended) -> Outcome:
+def _outcome(ended: Ended) -> CommandEnd:
     """What it printed, then what it complained about, as Ganeti returns it."""
     text = (ended.output + ended.errors).decode(errors="replace")
     status = None if ended.fault else ended.status
-    return Outcome(status, text[-OUTPUT_RETURNED:], ended.fault)
+    return CommandEnd(status, text[-OUTPUT_RETURNED:], ended.fault)

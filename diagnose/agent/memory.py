@@ -19,7 +19,7 @@ from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.errors import StewardError, reason_of
 from ganeti_steward.core.json_nesting import load_json
 from ganeti_steward.core.model.finding import is_name, is_object_id
-from ganeti_steward.core.node_agent.protocol import Outcome, RepairRequest, is_id, is_seconds
+from ganeti_steward.core.node_agent.protocol import CommandEnd, RepairRequest, is_id, is_seconds
 from ganeti_steward.core.node_agent.remembered import (
     ENDED,
     LOST,
@@ -59,7 +59,7 @@ _LONGEST: Final = 2**24
 _log = logging.getLogger(__name__)
 
 
-class Command(NamedTuple):
+class StartedCommand(NamedTuple):
     """A command that was started."""
 
     command: str
@@ -68,7 +68,7 @@ class Command(NamedTuple):
     """s since the epoch"""
     ended: int = 0
     """s since the epoch; 0 before"""
-    outcome: Outcome | None = None
+    outcome: CommandEnd | None = None
     """None until it has ended"""
     object: str = ""
     """the hash of the diagnose object it was run for; empty where the version before noted it"""
@@ -87,7 +87,7 @@ class Known(NamedTuple):
     lost: int
     """when something was lost, s since the epoch; 0: never.  A command that was submitted before
     and is not known may have been run"""
-    commands: dict[str, Command]
+    commands: dict[str, StartedCommand]
     """id -> command, the oldest first"""
 
 
@@ -98,7 +98,7 @@ class _Command(NamedTuple):
     command: str
     started: int
     ended: int
-    outcome: Outcome | None
+    outcome: CommandEnd | None
     object: str = ""
 
     def is_good(self) -> bool:
@@ -150,7 +150,7 @@ def parse(raw: bytes) -> Known:
             raise ValueError
     except ValueError:
         raise StewardError("something in it is of another kind than expected") from None
-    commands = {each.id: Command(*each[1:]) for each in content.commands}
+    commands = {each.id: StartedCommand(*each[1:]) for each in content.commands}
     return Known(content.began, content.lost, commands)
 
 
@@ -210,14 +210,16 @@ class Memory:
         with self._lock:
             state = self._found(request) if request.id else None
             if state is None and (fault := self._too_early(request)):
-                state = RepairState(ENDED, request.command, 0, Outcome(None, fault=fault))
+                state = RepairState(ENDED, request.command, 0, CommandEnd(None, fault=fault))
             if state is not None:
                 return state
             id_, now = _id_of(request), self._now()
             if not request.id:
                 self._known = self._known._replace(began=now)
                 self._known.commands.pop(id_, None)
-            self._known.commands[id_] = Command(request.command, now, object=request.object_id)
+            self._known.commands[id_] = StartedCommand(
+                request.command, now, object=request.object_id
+            )
             self._running.add(id_)
             self._forget()
         self._save()
@@ -252,7 +254,7 @@ class Memory:
             f"({_AGAIN_AFTER}), and the agent remembers no more"
         )
 
-    def end(self, request: RepairRequest, outcome: Outcome | None) -> None:
+    def end(self, request: RepairRequest, outcome: CommandEnd | None) -> None:
         """Note the outcome of a command; None where it is not known."""
         id_ = _id_of(request)
         with self._lock:

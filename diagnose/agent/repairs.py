@@ -18,7 +18,7 @@ from ganeti_steward.core.ganeti.signing import BadMessage, open_signed, sign
 from ganeti_steward.core.json_reader import quoted
 from ganeti_steward.core.node_agent.protocol import (
     BadRequest,
-    Outcome,
+    CommandEnd,
     RepairRequest,
     answer_text,
     read_request,
@@ -54,7 +54,7 @@ _Read = TypeVar("_Read")
 _log = logging.getLogger(__name__)
 
 
-class Refused(StewardError):
+class RepairRefused(StewardError):
     """All that a caller learns."""
 
 
@@ -77,7 +77,7 @@ class Repairs:
         self,
         key: KeyFile,
         is_this_node: Callable[[str], bool],
-        execute: Callable[[RepairRequest], Outcome],
+        execute: Callable[[RepairRequest], CommandEnd],
         nonces: Nonces,
         penalties: Penalties,
         memory: Memory,
@@ -125,14 +125,14 @@ class Repairs:
         except _Fault as err:
             shut_out = self._penalties.punish(who) if err.guess else 0
             _log.warning("repair refused caller=%s shut-out=%g reason=%s", address, shut_out, err)
-            raise Refused from None
+            raise RepairRefused from None
         self._penalties.forgive(who)
 
     def _listen_to(self, who: str) -> None:
         if self._penalties.is_shut_out(who):
             # Not logged each time: that would be the caller's way to fill the disk.
             _log.debug("repair unexamined caller=%s", who)
-            raise Refused
+            raise RepairRefused
 
     def _examine(
         self, who: str, raw: bytes, read: Callable[[str, Callable[[str], bool]], _Read]
@@ -151,7 +151,7 @@ class Repairs:
         except NoKey as err:
             # Not a guess, so the caller is not locked out.
             self._keyless.warning(f"repair refused caller={who} shut-out=0 reason={err}")
-            raise Refused from None
+            raise RepairRefused from None
         except BadMessage as err:
             raise _Fault(str(err), guess=True) from None
         if not self._nonces.take(signed.salt, who):
@@ -186,7 +186,7 @@ class Repairs:
         try:
             outcome = self._run(address, request)
         except _Fault as err:
-            outcome = Outcome(None, fault=f"it was not run: {err}")
+            outcome = CommandEnd(None, fault=f"it was not run: {err}")
             raise
         finally:
             self._memory.end(request, outcome)
@@ -208,7 +208,7 @@ class Repairs:
         finally:
             self._running.release()
 
-    def _run(self, address: str, request: RepairRequest) -> Outcome:
+    def _run(self, address: str, request: RepairRequest) -> CommandEnd:
         _log.info("repair requested caller=%s command=%s", address, request.command)
         try:
             outcome = self._execute(request)

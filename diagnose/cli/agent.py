@@ -30,7 +30,7 @@ from ganeti_steward.core.ganeti.this_node import (
     this_node,
 )
 from ganeti_steward.core.log import set_up_service
-from ganeti_steward.core.node_agent.protocol import Outcome, RepairRequest
+from ganeti_steward.core.node_agent.protocol import CommandEnd, RepairRequest
 from ganeti_steward.core.process.descendants import end_children
 from ganeti_steward.core.process.memory_lock import keep_small, lock_memory
 from ganeti_steward.core.process.program import ENVIRONMENT
@@ -38,7 +38,7 @@ from ganeti_steward.core.service.console_log import ConsoleLog
 from ganeti_steward.core.service.disk_timeout import DiskTimeout
 from ganeti_steward.core.service.http_server import Limits, Server, bind, silence_waitress
 from ganeti_steward.core.service.sd_notify import notify
-from ganeti_steward.diagnose.agent.http import Application, preload
+from ganeti_steward.diagnose.agent.http import AgentApplication, preload
 from ganeti_steward.diagnose.agent.launcher import Diagnosing, Launcher, Request, executor
 from ganeti_steward.diagnose.agent.memory import Memory
 from ganeti_steward.diagnose.agent.nonces import Nonces
@@ -150,12 +150,12 @@ def _application(
     config: Config,
     reports: Reports,
     is_this_node: Callable[[str], bool],
-    execute: Callable[[RepairRequest], Outcome],
-) -> Application:
+    execute: Callable[[RepairRequest], CommandEnd],
+) -> AgentApplication:
     settings = config.section(Agent)
     key = KeyFile(settings.key_file, DiskTimeout())
     if not settings.repair:
-        return Application(reports, key, None)
+        return AgentApplication(reports, key, None)
     directory = f"{config.section(Diagnose).directory}/{COMMANDS}"
     repairs = Repairs(
         key,
@@ -165,7 +165,7 @@ def _application(
         Penalties(time.monotonic),
         Memory(directory, time.time, settings.repair_again_after, DiskTimeout(_WRITE_TIMEOUT)),
     )
-    return Application(reports, key, repairs)
+    return AgentApplication(reports, key, repairs)
 
 
 def _recogniser(find_node: Callable[[], ThisNode]) -> Callable[[str], bool]:

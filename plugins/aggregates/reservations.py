@@ -28,7 +28,7 @@ TRANSIT: Final = "moving-"
 USUAL: Final = "reservation:"
 
 
-class Reservations(NamedTuple):
+class PrefixReservations(NamedTuple):
     """What is under one default-forbidden prefix."""
 
     prefix: str
@@ -40,7 +40,7 @@ class Reservations(NamedTuple):
     """whether a tag that begins so requests the aggregate (it is a required prefix, too)"""
 
 
-def reservations(rules: Rules) -> tuple[Reservations, ...]:
+def reservations(rules: Rules) -> tuple[PrefixReservations, ...]:
     """The free pool and the reservations of every prefix of reservations."""
     found = aggregates(rules.membership)
     prefixes = (p for p in rules.settings.forbidden if _has_pool(p, found, rules))
@@ -60,11 +60,11 @@ def free_pool(prefix: str) -> str:
     return prefix + FREE
 
 
-def _under(prefix: str, found: dict[str, Members], rules: Rules) -> Reservations:
+def _under(prefix: str, found: dict[str, Members], rules: Rules) -> PrefixReservations:
     free = free_pool(prefix)
     taken = (m for name, m in found.items() if name.startswith(prefix) and name != free)
     claimable = any(prefix.startswith(required) for required in rules.settings.required)
-    return Reservations(prefix, found.get(free, Members(free)), tuple(taken), claimable)
+    return PrefixReservations(prefix, found.get(free, Members(free)), tuple(taken), claimable)
 
 
 #: Nodes of one group that an internally mirrored instance needs.

@@ -14,7 +14,7 @@ from prometheus_client.registry import Collector
 
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.service.http_server import Limits
-from ganeti_steward.core.service.wsgi import Answer, json_answer, respond
+from ganeti_steward.core.service.wsgi import HttpAnswer, json_answer, respond
 from ganeti_steward.plugins.exporter.figures import CountedSize, Figures, GroupFigures
 
 if TYPE_CHECKING:
@@ -216,7 +216,7 @@ class Readings:
             self._stopped.wait(self._interval)
 
 
-class Application:
+class MetricsApplication:
     """The WSGI application: GET only; called by several threads."""
 
     def __init__(self, readings: Readings) -> None:
@@ -226,7 +226,7 @@ class Application:
         """Answer one request."""
         return respond(self._answer, environ, start_response)
 
-    def _answer(self, method: str, environ: WSGIEnvironment) -> Answer:
+    def _answer(self, method: str, environ: WSGIEnvironment) -> HttpAnswer:
         path = environ.get("PATH_INFO") or "/"
         if path not in ("/metrics", "/healthz"):
             return json_answer({"error": "no such path"}, 404)
@@ -234,6 +234,6 @@ class Application:
             return json_answer({"error": "wrong method"}, 405, allow="GET")
         reading = self._readings.last
         if path == "/metrics":
-            return Answer(rendered(reading), kind=CONTENT_TYPE_LATEST)
+            return HttpAnswer(rendered(reading), kind=CONTENT_TYPE_LATEST)
         reason = reading.fault or ("" if reading.readings else "the cluster was not read yet")
         return json_answer({"ok": not reason, "reason": reason}, 503 if reason else 200)

@@ -15,7 +15,7 @@ from ganeti_steward.plugins.model.operations import SET_NODE_PARAMS
 _NONE: Final = frozenset[str]()
 
 
-class Facts(NamedTuple):
+class ClusterFacts(NamedTuple):
     """What effects depend on in addition to the operations."""
 
     nodes: Mapping[str, tuple[str, ...]] = MappingProxyType({})
@@ -27,7 +27,7 @@ class Facts(NamedTuple):
 
 
 class Effects(NamedTuple):
-    """What a task does, at worst; names of nodes and instances as in `Facts` where it has them."""
+    """What a task does, at worst; names of nodes and instances are those of `ClusterFacts`."""
 
     demoted: frozenset[str] = _NONE
     """nodes that lose a role: drained, offline, no candidate, not vm_capable, removed, ..."""
@@ -77,7 +77,7 @@ class Effects(NamedTuple):
         return self.stopped | self.moved | self.degraded | self.erased | self.removed
 
 
-def effects_of(jobs: Iterable[Sequence[Mapping[str, Any]]], facts: Facts) -> Effects:
+def effects_of(jobs: Iterable[Sequence[Mapping[str, Any]]], facts: ClusterFacts) -> Effects:
     """What these jobs do when their operations run one after the other."""
     work = _Work(facts)
     for job in jobs:
@@ -95,7 +95,7 @@ _TARGETS: Final = ("target_node", "remote_node", "pnode", "snode")
 class _Work:
     """The effects so far, and the roles and places as they are then."""
 
-    def __init__(self, facts: Facts) -> None:
+    def __init__(self, facts: ClusterFacts) -> None:
         self.facts = facts
         self.offline = set(facts.offline)
         self.primaries = {name: set(nodes[:1]) for name, nodes in facts.instances.items()}

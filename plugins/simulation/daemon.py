@@ -16,7 +16,7 @@ from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.daemon.parts import Round
 from ganeti_steward.plugins.maintenance.edges.store import Records
 from ganeti_steward.plugins.maintenance.engine.decision import RoutineStarted, Started
-from ganeti_steward.plugins.maintenance.queue.calls import Outcome
+from ganeti_steward.plugins.maintenance.queue.calls import TaskOutcome
 from ganeti_steward.plugins.maintenance.queue.orphans import Unrecorded
 from ganeti_steward.plugins.maintenance.queue.routine_jobs import RECENT, Seen, tagged_numbers
 from ganeti_steward.plugins.maintenance.queue.short_jobs import CHECK_DISKS, read_check
@@ -27,7 +27,7 @@ from ganeti_steward.plugins.model.routine import RoutineJob
 from ganeti_steward.plugins.model.windows import is_open, read_window
 from ganeti_steward.plugins.simulation.assumptions import SECOND
 from ganeti_steward.plugins.simulation.cluster import SimulatedCluster
-from ganeti_steward.plugins.simulation.jobs import Jobs
+from ganeti_steward.plugins.simulation.jobs import SimulatedJobs
 
 #: ns after which routine work that waits is looked at again: a plugin has times of its own.
 _ROUTINE: Final = 600 * SECOND
@@ -61,7 +61,7 @@ class SimulatedQueue:
     """The part `Queue` of the daemon's loop."""
 
     def __init__(
-        self, cluster: SimulatedCluster, store: MemoryStore, schedule: Schedule, jobs: Jobs
+        self, cluster: SimulatedCluster, store: MemoryStore, schedule: Schedule, jobs: SimulatedJobs
     ) -> None:
         self._cluster, self._store, self._schedule, self._jobs = cluster, store, schedule, jobs
         self._routine: dict[int, RoutineJob] = {}
@@ -80,7 +80,7 @@ class SimulatedQueue:
             before = changed.get(one.incident, incidents[one.incident])
             changed[one.incident] = noted(before, one.submission, numbers)
             self._store.write(changed[one.incident])
-        own = {one.submission: Outcome(tuple(self._add_routine(one))) for one in routine}
+        own = {one.submission: TaskOutcome(tuple(self._add_routine(one))) for one in routine}
         self._jobs.advance()
         return HandedOver(changed, {}, own)
 

@@ -20,7 +20,7 @@ Row = dict[str, Any]
 Operation = Mapping[str, Any]
 
 
-class Failed(Exception):
+class JobFailed(Exception):
     """An operation fails; what Ganeti writes: the name of its error and the arguments."""
 
     def __init__(self, text: str, *more: str, kind: str = "OpPrereqError") -> None:
@@ -38,7 +38,7 @@ class Operations(Protocol):
         """
 
 
-class Jobs:
+class SimulatedJobs:
     """All jobs of one luxid."""
 
     def __init__(
@@ -156,7 +156,7 @@ class Jobs:
     def _start(self, job: Job) -> None:
         row = self.rows[job.number]
         if fault := self._failed_before(row):
-            self._fail(row, 0, Failed(fault, kind="OpExecError"))
+            self._fail(row, 0, JobFailed(fault, kind="OpExecError"))
             return
         row["status"], row["start_ts"] = "running", self._time()
         self._begin(row, 0)
@@ -182,7 +182,7 @@ class Jobs:
         row["opstatus"][at] = "running"
         try:
             delay, end = self._operations.begin(row["ops"][at])
-        except Failed as err:
+        except JobFailed as err:
             self._fail(row, at, err)
         else:
             self._schedule.after(delay, partial(self._end, row, at, end))
@@ -190,7 +190,7 @@ class Jobs:
     def _end(self, row: Row, at: int, end: Callable[[], Any]) -> None:
         try:
             row["opresult"][at] = end()
-        except Failed as err:
+        except JobFailed as err:
             self._fail(row, at, err)
             return
         row["opstatus"][at] = SUCCESS
@@ -201,7 +201,7 @@ class Jobs:
             self._finish(row, SUCCESS)
             self._queue.advance()
 
-    def _fail(self, row: Row, at: int, err: Failed) -> None:
+    def _fail(self, row: Row, at: int, err: JobFailed) -> None:
         left = len(row["ops"]) - at
         row["opstatus"][at:] = [ERROR] * left
         row["opresult"][at:] = [err.written, *[_AFTER_A_FAILURE] * (left - 1)]

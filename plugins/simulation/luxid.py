@@ -23,7 +23,7 @@ from ganeti_steward.core.json_nesting import LONGEST, load_json
 from ganeti_steward.plugins.filters.filter_rules import CONTINUE, read_rules
 from ganeti_steward.plugins.filters.language import faults_of_form
 from ganeti_steward.plugins.filters.queue import Schedule
-from ganeti_steward.plugins.simulation.jobs import Jobs, Operation, Operations, Row
+from ganeti_steward.plugins.simulation.jobs import Operation, Operations, Row, SimulatedJobs
 
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _COMPARED: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
@@ -42,7 +42,7 @@ class Configuration(Protocol):
         """All objects of a kind: ``node``, ``instance``, ``group`` or ``network``."""
 
 
-class Refusal(StewardError):
+class LuxidRefusal(StewardError):
     """What luxid answers instead of a result: a text, or its form of an error."""
 
     def __init__(self, error: Any) -> None:
@@ -64,7 +64,7 @@ class Luxid:
         """``clock``: ns since the epoch; ``speed``: how much faster jobs are than it."""
         self._cluster, self._schedule = cluster, schedule
         self.clock, self._speed, self._begin = clock, speed, (clock(), schedule.now)
-        self.queue = Jobs(schedule, operations)
+        self.queue = SimulatedJobs(schedule, operations)
         self.filters: dict[str, Row] = {}
         self._obeyed = True
         """whether the queue knows the rules as they are now"""
@@ -97,9 +97,9 @@ class Luxid:
         self.advance()
         try:
             if method not in self.methods:
-                raise Refusal(f"Failed to parse request: Unknown method {method}")
+                raise LuxidRefusal(f"Failed to parse request: Unknown method {method}")
             return {"success": True, "result": self.methods[method](*arguments)}
-        except Refusal as err:
+        except LuxidRefusal as err:
             return {"success": False, "result": err.error}
         finally:
             self.advance()
@@ -148,9 +148,11 @@ class Luxid:
         """Take all jobs, or raise Refusal."""
         for operation in (op for job in jobs for op in job):
             if not isinstance(operation.get("reason"), list):
-                raise Refusal("Failed to parse request: SubmitManyJobs: key 'reason' not found")
+                raise LuxidRefusal(
+                    "Failed to parse request: SubmitManyJobs: key 'reason' not found"
+                )
         if self.drained:
-            raise Refusal(["GenericError", ["Queue drained"]])
+            raise LuxidRefusal(["GenericError", ["Queue drained"]])
         numbers = self.queue.allocate(len(jobs))
         self._store(numbers, jobs)
         return [[True, number] for number in numbers]
@@ -175,7 +177,7 @@ class Luxid:
     ) -> str:
         """Write a rule; its uuid."""
         if uuid is not None and not _UUID.fullmatch(uuid):
-            raise Refusal(["GenericError", ["Unable to parse UUID"]])
+            raise LuxidRefusal(["GenericError", ["Unable to parse UUID"]])
         uuid = uuid or str(uuid4())
         self.filters[uuid] = {
             "uuid": uuid,
@@ -191,7 +193,7 @@ class Luxid:
     def delete_filter(self, uuid: str) -> None:
         """Delete a rule."""
         if self.filters.pop(uuid, None) is None:
-            raise Refusal(["GenericError", [f"Filter rule with UUID {uuid} does not exist"]])
+            raise LuxidRefusal(["GenericError", [f"Filter rule with UUID {uuid} does not exist"]])
         self._obeyed = False
 
     def _obey(self) -> None:

@@ -25,7 +25,7 @@ from ganeti_steward.plugins.maintenance.queue.short_jobs import QUERY_DATA
 from ganeti_steward.plugins.model.operations import SET_NODE_PARAMS
 from ganeti_steward.plugins.simulation.assumptions import SECOND, Assumptions
 from ganeti_steward.plugins.simulation.cluster import SimulatedCluster
-from ganeti_steward.plugins.simulation.jobs import Failed, Operation
+from ganeti_steward.plugins.simulation.jobs import JobFailed, Operation
 
 _DELAY: Final = "OP_TEST_DELAY"
 _ROLES: Final = ("offline", "drained", "master_candidate")
@@ -54,7 +54,7 @@ class SimulatedOperations:
         operation = self._resolved(operation)
         self._check(operation)
         if self._random.random() < self._assumed.job_failures:
-            raise Failed("it failed for a reason of its own")
+            raise JobFailed("it failed for a reason of its own")
         if operation["OP_ID"] == FAILOVER:
             self._cluster.stop(operation["instance_name"])
         return self._seconds(operation) * SECOND, partial(self._end, operation)
@@ -103,15 +103,15 @@ class SimulatedOperations:
         if kind in MOVES:
             self._check_move(operation)
         elif kind == SET_NODE_PARAMS and operation["node_name"] not in self._cluster.nodes:
-            raise Failed(f"node {operation['node_name']} is not known")
+            raise JobFailed(f"node {operation['node_name']} is not known")
         elif kind == REMOVE_TAGS and not set(operation["tags"]) <= self._tags(operation):
-            raise Failed(f"a tag is not there: {', '.join(operation['tags'])}")
+            raise JobFailed(f"a tag is not there: {', '.join(operation['tags'])}")
 
     def _check_move(self, operation: Operation) -> None:
         cluster, name, kind = self._cluster, operation["instance_name"], operation["OP_ID"]
         one = cluster.instances.get(name)
         if one is None:
-            raise Failed(f"instance {name} is not known")
+            raise JobFailed(f"instance {name} is not known")
         forced = kind == FAILOVER and (
             cluster.nodes[one.primary].offline or operation.get("ignore_consistency")
         )
@@ -119,13 +119,13 @@ class SimulatedOperations:
             after = nodes_after(one.nodes, dict(operation))
             target = after[-1] if kind == REPLACE_DISKS else after[0]
             if kind == REPLACE_DISKS and target in one.nodes:
-                raise Failed(f"instance {name} has its disks on node {target} already")
+                raise JobFailed(f"instance {name} has its disks on node {target} already")
             if not cluster.usable(target):
-                raise Failed(f"node {target} takes no instance")
+                raise JobFailed(f"node {target} takes no instance")
         elif operation.get("mode") == _NEW_SECONDARY:
-            raise Failed(f"no node is left for the disks of {name}")
+            raise JobFailed(f"no node is left for the disks of {name}")
         if not (cluster.alive(one.primary) or forced):
-            raise Failed(f"node {one.primary} does not answer")
+            raise JobFailed(f"node {one.primary} does not answer")
 
     # Effects
 

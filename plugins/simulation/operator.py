@@ -13,7 +13,7 @@ from ganeti_steward.plugins.model.task import Held
 from ganeti_steward.plugins.simulation.assumptions import HOUR, SECOND, Assumptions
 from ganeti_steward.plugins.simulation.cluster import SimulatedCluster
 from ganeti_steward.plugins.simulation.hardware import Hardware
-from ganeti_steward.plugins.simulation.jobs import Jobs
+from ganeti_steward.plugins.simulation.jobs import SimulatedJobs
 from ganeti_steward.plugins.simulation.results import STUCK
 
 _MASTER: Final = "master"
@@ -29,7 +29,7 @@ class Operator:
     def __init__(
         self,
         cluster: SimulatedCluster,
-        jobs: Jobs,
+        jobs: SimulatedJobs,
         incidents: Mapping[str, Incident],
         hardware: Hardware,
         schedule: Schedule,

@@ -25,7 +25,7 @@ from ganeti_steward.plugins.simulation.assumptions import DAY, SECOND, Assumptio
 from ganeti_steward.plugins.simulation.cluster import SimulatedCluster
 from ganeti_steward.plugins.simulation.daemon import MemoryStore, SimulatedQueue, next_deadline
 from ganeti_steward.plugins.simulation.hardware import Failure, Hardware, drawn
-from ganeti_steward.plugins.simulation.jobs import Jobs, Row
+from ganeti_steward.plugins.simulation.jobs import Row, SimulatedJobs
 from ganeti_steward.plugins.simulation.operations import SimulatedOperations
 from ganeti_steward.plugins.simulation.operator import Operator
 from ganeti_steward.plugins.simulation.results import Levels, Measured, Results
@@ -47,7 +47,7 @@ class Simulation:
         self.store = MemoryStore()
         self.measured = Measured(self._clock, cluster)
         operations = SimulatedOperations(cluster, assumed, self.measured.did)
-        jobs = Jobs(schedule, operations, self._job_ended)
+        jobs = SimulatedJobs(schedule, operations, self._job_ended)
         self.hardware = Hardware(cluster, schedule, assumed, news=self._news, died=self._died)
         self.operator = Operator(
             cluster, jobs, self.store.incidents, self.hardware, schedule, assumed

@@ -49,7 +49,7 @@ from ganeti_steward.core.iallocator.history import Call
 from ganeti_steward.core.iallocator.message import read_message
 from ganeti_steward.core.node_agent.protocol import (
     REPORT,
-    Outcome,
+    CommandEnd,
     answer_text,
     outcome_in,
     read_outcome,
@@ -196,7 +196,7 @@ class Readers:
     def _repair(self, rng: Random) -> object:
         diagnose = {"status": "live-repair", "command": "fix", "details": {"a": [1]}}
         request = request_text("n1", "fix", diagnose, SALT, ("id1", 5))
-        outcome = Outcome(0, "done", "")
+        outcome = CommandEnd(0, "done", "")
         kind = rng.randrange(4)
         if kind == 0:
             found = read_request(decoded(damaged_json(rng, json.loads(request))), _anywhere)
@@ -303,7 +303,7 @@ def _damaged_value(rng: Random, data: Any) -> Any:
 
 
 def _agent(rng: Random) -> object:
-    known = memory.Known(5, 0, {"a": memory.Command("fix", 5, 6, Outcome(0, "o", ""))})
+    known = memory.Known(5, 0, {"a": memory.StartedCommand("fix", 5, 6, CommandEnd(0, "o", ""))})
     if rng.random() < 0.5:
         return memory.parse(damaged_json(rng, json.loads(memory.written(known))))
     held = {"smart:sda": {"confirmed": None, "pending": [["evacuate", "", None]], "runs": 2}}

@@ -48,7 +48,7 @@ from ganeti_steward.plugins.aggregates.language.limits import entitled_text
 from ganeti_steward.plugins.aggregates.membership import Members
 from ganeti_steward.plugins.aggregates.reservations import (
     TRANSIT,
-    Reservations,
+    PrefixReservations,
     lonely,
     reservations,
 )
@@ -284,7 +284,7 @@ def _list(options: argparse.Namespace, tagged: TaggedCluster) -> int:
 
 
 def _row(
-    tagged: TaggedCluster, under: Reservations, members: Members, requested_by: Sequence[str]
+    tagged: TaggedCluster, under: PrefixReservations, members: Members, requested_by: Sequence[str]
 ) -> dict[str, Value]:
     state = "free" if members.name == under.free.name else "reserved"
     if members.name.startswith(f"{under.prefix}{TRANSIT}"):

@@ -19,7 +19,7 @@ from ganeti_steward.plugins.aggregates.language.tags import aggregate_tag
 from ganeti_steward.plugins.aggregates.membership import Members
 from ganeti_steward.plugins.aggregates.reservations import (
     TRANSIT,
-    Reservations,
+    PrefixReservations,
     check_named,
     choose,
     free_pool,
@@ -45,7 +45,7 @@ class Wanted(NamedTuple):
     """disk template of the instances it is for; empty: not known"""
 
 
-def resolve(tagged: TaggedCluster, name: str) -> tuple[Reservations, str]:
+def resolve(tagged: TaggedCluster, name: str) -> tuple[PrefixReservations, str]:
     """The prefix a reservation is under, and its full name; raises StewardError."""
     tagged.rules.check_usable()
     found = reservations(tagged.rules)
@@ -68,7 +68,7 @@ def resolve(tagged: TaggedCluster, name: str) -> tuple[Reservations, str]:
     return chosen, full
 
 
-def _check_reserving(tagged: TaggedCluster, found: Sequence[Reservations], name: str) -> None:
+def _check_reserving(tagged: TaggedCluster, found: Sequence[PrefixReservations], name: str) -> None:
     """A name under a prefix without a free pool, a licence, is none of a reservation."""
     forbidden = tagged.rules.settings.forbidden
     if not forbidden:
@@ -122,17 +122,17 @@ def check_reserved(tagged: TaggedCluster, name: str) -> None:
         raise _no_reservation(under, full)
 
 
-def _taken(under: Reservations, full: str) -> Members | None:
+def _taken(under: PrefixReservations, full: str) -> Members | None:
     """The reservation of this name, if there is one."""
     return next((one for one in under.taken if one.name == full), None)
 
 
-def _no_reservation(under: Reservations, full: str) -> StewardError:
+def _no_reservation(under: PrefixReservations, full: str) -> StewardError:
     known = ", ".join(one.name for one in under.taken) or "none"
     return StewardError(f"there is no reservation {full} (known: {known})")
 
 
-def _is_free(tagged: TaggedCluster, under: Reservations, node: str) -> bool:
+def _is_free(tagged: TaggedCluster, under: PrefixReservations, node: str) -> bool:
     """In the free pool by its own tag, and in nothing else under the prefix."""
     own = tagged.rules.membership.nodes[node]
     tags = tagged.cluster.node(node).tags
@@ -141,7 +141,7 @@ def _is_free(tagged: TaggedCluster, under: Reservations, node: str) -> bool:
 
 
 def _named(
-    cluster: Cluster, words: Sequence[str], free: Sequence[str], under: Reservations
+    cluster: Cluster, words: Sequence[str], free: Sequence[str], under: PrefixReservations
 ) -> list[str]:
     nodes, faults = [], []
     for word in words:
@@ -161,7 +161,7 @@ def _chosen(
     cluster: Cluster,
     wanted: Wanted,
     free: Sequence[str],
-    under: Reservations,
+    under: PrefixReservations,
     inside: Sequence[str],
 ) -> list[str]:
     """Usable ones, in one node group unless the template allows for several."""
@@ -174,7 +174,7 @@ def _chosen(
 
 
 def _too_few(
-    wanted: Wanted, fit: Sequence[Node], under: Reservations, free: Sequence[str]
+    wanted: Wanted, fit: Sequence[Node], under: PrefixReservations, free: Sequence[str]
 ) -> StewardError:
     pool = under.free.name
     if not free:
@@ -242,6 +242,6 @@ def _check_tagged(cluster: Cluster, members: Members) -> None:
         raise StewardError(f"the configuration, not a tag, puts {listed(configured)} in {name}")
 
 
-def _elsewhere(tagged: TaggedCluster, under: Reservations, node: str, full: str) -> bool:
+def _elsewhere(tagged: TaggedCluster, under: PrefixReservations, node: str, full: str) -> bool:
     own = tagged.rules.membership.nodes[node]
     return any(name.startswith(under.prefix) and name != full for name in own)

@@ -35,7 +35,7 @@ NODE: Final = "node"
 WORDS: Final = {CLUSTER: "the cluster", GROUP: "node group", NODE: "node"}
 
 
-class Change(NamedTuple):
+class TagChange(NamedTuple):
     """Tags put on one object, or taken off it."""
 
     kind: str
@@ -51,7 +51,7 @@ class Change(NamedTuple):
         return [make(self.kind, self.name, self.tags)]
 
     @property
-    def inverse(self) -> Change:
+    def inverse(self) -> TagChange:
         """What takes it back."""
         return self._replace(removed=not self.removed)
 
@@ -68,16 +68,16 @@ class Change(NamedTuple):
         return f"{WORDS[self.kind]} {self.name}".rstrip()
 
 
-def grouped(changes: Iterable[Change]) -> list[Change]:
+def grouped(changes: Iterable[TagChange]) -> list[TagChange]:
     """One change for each object, with all its tags."""
     found: dict[tuple[str, str, bool], tuple[str, ...]] = {}
     for change in changes:
         key = change.kind, change.name, change.removed
         found[key] = (*found.get(key, ()), *change.tags)
-    return [Change(kind, name, tags, removed) for (kind, name, removed), tags in found.items()]
+    return [TagChange(kind, name, tags, removed) for (kind, name, removed), tags in found.items()]
 
 
-def print_changes(options: argparse.Namespace, changes: Iterable[Change]) -> None:
+def print_changes(options: argparse.Namespace, changes: Iterable[TagChange]) -> None:
     """Print what is done, or with ``--dry-run`` would be."""
     for change in changes:
         print(f"{'would be done' if options.dry_run else 'done'}: {change.sentence}")
@@ -85,7 +85,7 @@ def print_changes(options: argparse.Namespace, changes: Iterable[Change]) -> Non
 
 def run_stages(
     jobs: Jobs,
-    stages: Sequence[Sequence[Change]],
+    stages: Sequence[Sequence[TagChange]],
     reason: str,
     interrupts: Callable[[], int] = lambda: 0,
 ) -> Result:
@@ -107,7 +107,7 @@ def _about(run: Run) -> str:
     return f"{WORDS[operation['kind']]} {operation['name'] or ''}".rstrip()
 
 
-def succeeded(result: Result, changes: Iterable[Change]) -> list[Change]:
+def succeeded(result: Result, changes: Iterable[TagChange]) -> list[TagChange]:
     """Those of the changes that were made."""
     done = [run.job for run in result.runs if run.status == SUCCESS]
     return [change for change in changes if change.job in done]
@@ -120,7 +120,7 @@ def uncertain(result: Result) -> list[Run]:
 
 def write(
     jobs: Jobs,
-    changes: Sequence[Change],
+    changes: Sequence[TagChange],
     reason: str,
     interrupts: Callable[[], int] = lambda: 0,
 ) -> None:
@@ -135,7 +135,7 @@ def write(
     raise StewardError(f"{complaint(result)}; {ending}")
 
 
-def _failing(jobs: Jobs, changes: Sequence[Change], reason: str) -> list[str]:
+def _failing(jobs: Jobs, changes: Sequence[TagChange], reason: str) -> list[str]:
     """Make changes; those that failed, as sentences."""
     result = run_stages(jobs, [changes], reason)
     done = succeeded(result, changes)
@@ -146,7 +146,7 @@ def _failing(jobs: Jobs, changes: Sequence[Change], reason: str) -> list[str]:
 _TAG_LENGTH: Final = 128
 
 
-def plan(cluster: Cluster, name: str, words: Sequence[str], *, removed: bool) -> list[Change]:
+def plan(cluster: Cluster, name: str, words: Sequence[str], *, removed: bool) -> list[TagChange]:
     """The changes that put members in an aggregate, or take them out; all faults at once.
 
     What is in already needs no change; what is not in cannot be taken out.  Raises StewardError.
@@ -180,24 +180,24 @@ def _tags_of(cluster: Cluster, kind: str, name: str) -> tuple[str, ...]:
     return cluster.node(name).tags
 
 
-def _member(cluster: Cluster, name: str, word: str) -> Change:
+def _member(cluster: Cluster, name: str, word: str) -> TagChange:
     """The tag that puts what a word names in an aggregate; raises StewardError."""
     kind, colon, rest = word.partition(":")
     if not colon or kind not in ("node", "group", "unit", "pool"):
         kind, rest = _kind_of(cluster, word), word
     if kind == "pool":
-        return Change(CLUSTER, "", (_owned_tag(POOL, rest, name),))
+        return TagChange(CLUSTER, "", (_owned_tag(POOL, rest, name),))
     if kind == "group":
         groups = cluster.groups_named(rest)
         if len(groups) != 1:
             raise StewardError(f"the cluster has no node group {rest!a}")
-        return Change(GROUP, cluster.groups[groups[0]].name, (aggregate_tag(name),))
+        return TagChange(GROUP, cluster.groups[groups[0]].name, (aggregate_tag(name),))
     owner, _, unit = rest.partition(":") if kind == "unit" else (rest, "", "")
     node = full_name(owner, cluster.nodes)
     if node is None:
         raise StewardError(f"the cluster has no node {owner!a}")
     tag = _owned_tag(UNIT, unit, name) if kind == "unit" else aggregate_tag(name)
-    return Change(NODE, node, (tag,))
+    return TagChange(NODE, node, (tag,))
 
 
 def _kind_of(cluster: Cluster, word: str) -> str:

@@ -19,7 +19,7 @@ from ganeti_steward.plugins.aggregates.cli.reading import TaggedCluster
 from ganeti_steward.plugins.aggregates.cli.tagging import (
     CLUSTER,
     NODE,
-    Change,
+    TagChange,
     complaint,
     run_stages,
     succeeded,
@@ -66,13 +66,13 @@ class Transfer(NamedTuple):
         """The aggregate the nodes are in while they are moved."""
         return f"{self.prefix}{TRANSIT}{self.word}"
 
-    def changes(self, aggregate: str, *, removed: bool) -> list[Change]:
+    def changes(self, aggregate: str, *, removed: bool) -> list[TagChange]:
         """One aggregate for every node."""
         tag = (aggregate_tag(aggregate),)
-        return [Change(NODE, node, tag, removed) for node in self.nodes]
+        return [TagChange(NODE, node, tag, removed) for node in self.nodes]
 
     @property
-    def stages(self) -> list[list[Change]]:
+    def stages(self) -> list[list[TagChange]]:
         """Enter the transit aggregate, leave the source, enter the target, leave the first."""
         return [
             self.changes(self.transit, removed=False),
@@ -114,7 +114,7 @@ def _undo(live: LiveCluster, transfer: Transfer, result: Result, reason: str) ->
 
 def recovery(
     transfer: Transfer, tags: Tags, left: Collection[str], entered: Collection[str]
-) -> list[list[Change]]:
+) -> list[list[TagChange]]:
     """What takes everything back.
 
     ``tags``: as they are now; ``left``: the nodes this command took out of the source;
@@ -125,11 +125,11 @@ def recovery(
     back, leave, open_up = [], [], []
     for node in transfer.nodes:
         if node in left:
-            back.append(Change(NODE, node, (source,)))
+            back.append(TagChange(NODE, node, (source,)))
         if node in entered and (target := aggregate_tag(transfer.target)) in tags[node]:
-            leave.append(Change(NODE, node, (target,), removed=True))
+            leave.append(TagChange(NODE, node, (target,), removed=True))
         if transit in tags[node]:
-            open_up.append(Change(NODE, node, (transit,), removed=True))
+            open_up.append(TagChange(NODE, node, (transit,), removed=True))
     return [back, leave, open_up]
 
 
@@ -173,18 +173,18 @@ def checked_end(name: str, date: str | None, clock: Clock) -> str:
     return tag
 
 
-def end_changes(tagged: TaggedCluster, name: str, tag: str) -> list[Change]:
+def end_changes(tagged: TaggedCluster, name: str, tag: str) -> list[TagChange]:
     """What gives a reservation the end ``tag`` names; empty: none."""
     old = [one for one in tagged.cluster.tags if one != tag and _is_end(one, name)]
-    changes = [Change(CLUSTER, "", tuple(old), removed=True)] if old else []
+    changes = [TagChange(CLUSTER, "", tuple(old), removed=True)] if old else []
     if tag and tag not in tagged.cluster.tags:
-        changes.append(Change(CLUSTER, "", (tag,)))
+        changes.append(TagChange(CLUSTER, "", (tag,)))
     return changes
 
 
 def write_end(
     tagged: TaggedCluster,
-    changes: list[Change],
+    changes: list[TagChange],
     reason: str,
     interrupts: Callable[[], int] = lambda: 0,
 ) -> None:

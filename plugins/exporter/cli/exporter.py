@@ -22,7 +22,7 @@ from ganeti_steward.core.service.console_log import ConsoleLog
 from ganeti_steward.core.service.http_server import Server, bind, silence_waitress
 from ganeti_steward.core.service.sd_notify import notify
 from ganeti_steward.plugins.exporter.figures import Figures, figures
-from ganeti_steward.plugins.exporter.metrics import LIMITS, Application, Readings, rendered
+from ganeti_steward.plugins.exporter.metrics import LIMITS, MetricsApplication, Readings, rendered
 
 #: The TCP port, next to those of the daemon and of the agent.
 PORT: Final = 1818
@@ -91,7 +91,7 @@ def run(options: argparse.Namespace) -> int:
     silence_waitress()
     listener = bind(options.bind or own_address(this_node()), options.port)
     names = (*own_names(), *config.section(Http).names)
-    server = Server(Application(readings), listener, LIMITS, names)
+    server = Server(MetricsApplication(readings), listener, LIMITS, names)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda *_: server.stop())
     host, port = listener.getsockname()[:2]

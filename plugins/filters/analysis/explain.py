@@ -26,7 +26,7 @@ from ganeti_steward.plugins.filters.scheduling import (
 )
 
 
-class Step(NamedTuple):
+class RuleStep(NamedTuple):
     """One rule and the job."""
 
     rule: FilterRule
@@ -44,7 +44,7 @@ class Explanation(NamedTuple):
     """What happens to a job, and why."""
 
     job: Job
-    steps: tuple[Step, ...]
+    steps: tuple[RuleStep, ...]
     """in the order in which the job meets the rules, those after the applying one included"""
     applying: Applying
     outcome: str
@@ -66,8 +66,8 @@ def explain(
     return Explanation(job, steps, applying, outcome_text(job, applying, result, queue, dialect))
 
 
-def _step(rule: FilterRule, dialect: Dialect, job: Job) -> Step:
-    return Step(
+def _step(rule: FilterRule, dialect: Dialect, job: Job) -> RuleStep:
+    return RuleStep(
         rule,
         tuple(
             evaluated(one, rule.watermark, dialect, job, f"predicates[{at}][1]")

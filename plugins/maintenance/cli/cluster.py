@@ -48,7 +48,7 @@ class Recorded(NamedTuple):
     """the uuid in the record; ``incident`` has that of the rule"""
 
 
-class Found(NamedTuple):
+class ClusterRecords(NamedTuple):
     """The records of a cluster."""
 
     records: tuple[Recorded, ...]
@@ -59,7 +59,7 @@ class Found(NamedTuple):
     """why no signature was checked; empty when they were"""
 
 
-class Key(NamedTuple):
+class SigningKey(NamedTuple):
     """What signatures are checked with."""
 
     key: bytes
@@ -71,13 +71,15 @@ def live_client(options: argparse.Namespace) -> Luxi | Rapi:
     return open_client(source_options(options))
 
 
-def own_key() -> Key:
+def own_key() -> SigningKey:
     """What the daemon of this machine has to check signatures with; raises StewardError."""
     settings = configuration(("maintd",)).section(Maintd)
-    return Key(KeyFile(settings.key_file).key(), Counters(settings.counters_file, writes=False))
+    return SigningKey(
+        KeyFile(settings.key_file).key(), Counters(settings.counters_file, writes=False)
+    )
 
 
-def read_incidents(client: Luxi | Rapi) -> Found:
+def read_incidents(client: Luxi | Rapi) -> ClusterRecords:
     """All incidents that are recorded; raises StewardError.
 
     Signatures are checked with the key of this machine, which is that of the cluster whose luxid
@@ -98,7 +100,7 @@ def read_incidents(client: Luxi | Rapi) -> Found:
 
 def _found(
     texts: Mapping[str, str], signatures: Mapping[str, str], other: str, faults: dict[str, str]
-) -> Found:
+) -> ClusterRecords:
     """The records, given by the uuid of their rule, as are the sentences of ``faults``.
 
     ``other``: what is known of a signature where ``signatures`` has nothing.
@@ -113,10 +115,10 @@ def _found(
         signature = signatures.get(uuid, other)
         records.append(Recorded(incident._replace(uuid=uuid), signature, incident.uuid))
     records.sort(key=lambda one: (one.incident.first_seen, one.incident.uuid))
-    return Found(tuple(records), tuple(faults.values()))
+    return ClusterRecords(tuple(records), tuple(faults.values()))
 
 
-def record_named(found: Found, word: str) -> Recorded:
+def record_named(found: ClusterRecords, word: str) -> Recorded:
     """The incident with this uuid, or the only one whose uuid begins so; raises StewardError."""
     matching = [one for one in found.records if word and one.incident.uuid.startswith(word.lower())]
     if not matching:

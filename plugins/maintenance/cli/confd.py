@@ -19,7 +19,7 @@ from ganeti_steward.plugins.maintenance.confd.messages import (
     Query,
     QueryType,
     Reply,
-    Status,
+    ReplyStatus,
 )
 
 
@@ -132,7 +132,7 @@ def _print_replies(replies: Sequence[Reply], candidates: Sequence[str]) -> None:
 
 def _print_answer(reply: Reply) -> int:
     print(json.dumps(reply.answer))
-    if reply.status is not Status.OK:
+    if reply.status is not ReplyStatus.OK:
         print(f"{reply.peer} answers with an error", file=sys.stderr)
         return EXIT_FAILURE
     return EXIT_OK

@@ -12,11 +12,11 @@ from ganeti_steward.core.commands.tables import Value, add_field_options, print_
 from ganeti_steward.core.errors import EXIT_OK, StewardError
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.edges.audit import read_audit
-from ganeti_steward.plugins.maintenance.edges.history import Entry
+from ganeti_steward.plugins.maintenance.edges.history import AuditEntry
 from ganeti_steward.plugins.texts import local_time
 
 #: Columns -> headings and values.
-_COLUMNS: Final[Mapping[str, tuple[str, Callable[[Entry], Value]]]] = {
+_COLUMNS: Final[Mapping[str, tuple[str, Callable[[AuditEntry], Value]]]] = {
     "at": ("At", lambda one: local_time(one.at)),
     "kind": ("Kind", lambda one: one.kind),
     "incident": ("Incident", lambda one: one.incident),

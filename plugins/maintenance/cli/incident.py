@@ -28,7 +28,7 @@ from ganeti_steward.core.ganeti.sources import open_luxid
 from ganeti_steward.plugins.maintenance.cli.cluster import (
     IGNORED,
     NO_RECORD,
-    Found,
+    ClusterRecords,
     Recorded,
     add_submit_option,
     live_client,
@@ -205,7 +205,7 @@ def _show(options: argparse.Namespace) -> int:
     return EXIT_OK
 
 
-def _found(options: argparse.Namespace) -> Found:
+def _found(options: argparse.Namespace) -> ClusterRecords:
     """Those that are recorded, and with --all those that were; raises StewardError."""
     found = read_incidents(live_client(options))
     print_notes(found.faults)
@@ -305,7 +305,7 @@ def _adopt(options: argparse.Namespace) -> int:
     return EXIT_FAILURE if faults else EXIT_OK
 
 
-def _wanted(found: Found, words: list[str]) -> Iterator[Recorded]:
+def _wanted(found: ClusterRecords, words: list[str]) -> Iterator[Recorded]:
     if words:
         yield from (record_named(found, word) for word in words)
     else:

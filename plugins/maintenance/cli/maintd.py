@@ -179,7 +179,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from ganeti_steward.plugins.maintenance.daemon.parts import Options
+    from ganeti_steward.plugins.maintenance.daemon.parts import DaemonOptions
     from ganeti_steward.plugins.maintenance.daemon.process import run_daemon
 
     if options.diagram:
@@ -190,7 +190,7 @@ def _run(options: argparse.Namespace) -> int:
     if options.no_voting != options.yes_do_it:
         raise StewardError("--no-voting and --yes-do-it are only possible together")
     return run_daemon(
-        Options(
+        DaemonOptions(
             address=options.bind or "",
             port=options.port,
             debug=options.debug,
@@ -247,11 +247,11 @@ def _master_address(data: str) -> str:
 
 
 def _plan(options: argparse.Namespace) -> int:
-    from ganeti_steward.plugins.maintenance.daemon.parts import Options
+    from ganeti_steward.plugins.maintenance.daemon.parts import DaemonOptions
     from ganeti_steward.plugins.maintenance.daemon.process import preview
 
     with progress("reading the cluster and the reports of the nodes"):
-        place = Options(luxi_socket=options.luxi_socket, data=options.data)
+        place = DaemonOptions(luxi_socket=options.luxi_socket, data=options.data)
         inputs, decision, held = preview(place)
     print_lines(decision_lines(decision, inputs.world.incidents, held))
     return EXIT_OK

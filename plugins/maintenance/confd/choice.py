@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Any, Final, NamedTuple
 
 from ganeti_steward.core.errors import StewardError
-from ganeti_steward.plugins.maintenance.confd.messages import Reply, Status
+from ganeti_steward.plugins.maintenance.confd.messages import Reply, ReplyStatus
 
 #: The name of a host; it becomes part of sentences in logs and on pages.
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}")
@@ -28,7 +28,7 @@ def newest(replies: Iterable[Reply]) -> Reply:
     Raises NoAnswer, and Disagreement where two such replies differ.
     """
     found = list(replies)
-    good = [reply for reply in found if reply.status is Status.OK] or found
+    good = [reply for reply in found if reply.status is ReplyStatus.OK] or found
     if not good:
         raise NoAnswer("no master candidate answered")
     highest = max(reply.serial for reply in good)
@@ -50,7 +50,7 @@ def is_enough(replies: Sequence[Reply], queried: int) -> bool:
     needed = queried if queried < 3 else queried - 1 if queried < 5 else queried // 2 + 1
     alike: dict[tuple[int, str], int] = {}
     for reply in replies:
-        if reply.status is Status.OK:
+        if reply.status is ReplyStatus.OK:
             key = (reply.serial, repr(reply.answer))
             alike[key] = alike.get(key, 0) + 1
     return max(alike.values(), default=0) >= needed
@@ -110,5 +110,5 @@ def _master(reply: Reply) -> str:
     answer: Any = reply.answer
     if isinstance(answer, list) and answer:
         answer = answer[0]
-    good = reply.status is Status.OK and isinstance(answer, str) and _NAME.fullmatch(answer)
+    good = reply.status is ReplyStatus.OK and isinstance(answer, str) and _NAME.fullmatch(answer)
     return answer if good else ""

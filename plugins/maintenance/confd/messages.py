@@ -49,7 +49,7 @@ class QueryType(IntEnum):
 MASTER_FIELDS: Final[Mapping[str, Any]] = {"3": [0, 1, 2]}
 
 
-class Status(IntEnum):
+class ReplyStatus(IntEnum):
     """How confd judges a query."""
 
     OK = 0
@@ -62,7 +62,7 @@ class Reply(NamedTuple):
 
     peer: str
     """the address that was queried"""
-    status: Status
+    status: ReplyStatus
     answer: Any
     serial: int
     """of the object the answer is from, mostly the cluster; 0 for errors and pings"""
@@ -95,7 +95,7 @@ def read_reply(raw: bytes, *, key: bytes, reply_salt: str, peer: str) -> Reply:
         raise BadReply("the datagram does not begin with plj0")
     try:
         inner = strict_json(verify(key, raw.removeprefix(MAGIC), reply_salt))
-        status, serial = Status(inner["status"]), inner["serial"]
+        status, serial = ReplyStatus(inner["status"]), inner["serial"]
         reply = Reply(peer, status, inner["answer"], serial)
     except BadMessage as err:
         raise BadReply(str(err)) from None

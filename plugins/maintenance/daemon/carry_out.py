@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ganeti_steward.plugins.maintenance.confd.choice import Vote
-    from ganeti_steward.plugins.maintenance.daemon.parts import Agents, Queue, Store
+    from ganeti_steward.plugins.maintenance.daemon.parts import Agents, Queue, RecordStore
     from ganeti_steward.plugins.maintenance.engine.decision import (
         Decision,
         RoutineStarted,
         Started,
     )
-    from ganeti_steward.plugins.maintenance.queue.calls import Outcome
+    from ganeti_steward.plugins.maintenance.queue.calls import TaskOutcome
     from ganeti_steward.plugins.model.world import World
 
 
@@ -130,7 +130,7 @@ class CarryOut:
 
     def __init__(
         self,
-        store: Store,
+        store: RecordStore,
         queue: Queue,
         agents: Agents,
         voting: Callable[[], Vote],
@@ -237,7 +237,7 @@ class CarryOut:
         for each in routine:
             self._routine_submitted(each, done.routine[each.submission])
 
-    def _routine_submitted(self, one: RoutineStarted, outcome: Outcome) -> None:
+    def _routine_submitted(self, one: RoutineStarted, outcome: TaskOutcome) -> None:
         fault = outcome.unknown or outcome.withdrawn or outcome.refused
         if fault:
             self.held.append(Held(one.name, "submit", f"{one.task.reason}: {fault}"))

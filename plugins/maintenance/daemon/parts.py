@@ -39,7 +39,7 @@ from ganeti_steward.plugins.model.task import Held
 from ganeti_steward.plugins.model.world import Observation, World
 
 
-class Place(NamedTuple):
+class StatusAddress(NamedTuple):
     """Where the status is served."""
 
     address: str
@@ -49,7 +49,7 @@ class Place(NamedTuple):
     """the cluster's address, which this node has as long as it is the master; empty for none"""
 
 
-class Options(NamedTuple):
+class DaemonOptions(NamedTuple):
     """What the command line says."""
 
     address: str = ""
@@ -84,16 +84,16 @@ class Options(NamedTuple):
         """The names that the status may be called by."""
         return own_names(self.data, self.host)
 
-    def place(self, settings: Maintd) -> Place:
+    def place(self, settings: Maintd) -> StatusAddress:
         """Where the status is served; raises StewardError when there is no address."""
         port = settings.port if self.port is None else self.port
         if address := self.address or settings.address:
-            return Place(address, port)
+            return StatusAddress(address, port)
         own, cluster = own_address(this_node(self.data, self.host)), master_address(self.data)
-        return Place(own, port, "" if cluster == own else cluster)
+        return StatusAddress(own, port, "" if cluster == own else cluster)
 
 
-class Store(Protocol):
+class RecordStore(Protocol):
     """The records of incidents in Ganeti's configuration; every call raises StewardError."""
 
     def read_all(self, *, rewrite: bool = False) -> Records:

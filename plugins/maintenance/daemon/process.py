@@ -36,7 +36,7 @@ from ganeti_steward.plugins.maintenance.daemon.mastership import (
     Voting,
     require_master,
 )
-from ganeti_steward.plugins.maintenance.daemon.parts import Options, Round
+from ganeti_steward.plugins.maintenance.daemon.parts import DaemonOptions, Round
 from ganeti_steward.plugins.maintenance.daemon.replay import Recorder
 from ganeti_steward.plugins.maintenance.daemon.reporting import (
     KEPT,
@@ -45,15 +45,15 @@ from ganeti_steward.plugins.maintenance.daemon.reporting import (
     report_to_systemd,
 )
 from ganeti_steward.plugins.maintenance.daemon.rounds import Parts, Rounds
-from ganeti_steward.plugins.maintenance.daemon.wakeup import Signals, Stopped, Wakeup
+from ganeti_steward.plugins.maintenance.daemon.wakeup import DaemonStopped, Signals, Wakeup
 from ganeti_steward.plugins.maintenance.edges.audit import Audit
 from ganeti_steward.plugins.maintenance.edges.counters import Counters
 from ganeti_steward.plugins.maintenance.edges.status import Status
 from ganeti_steward.plugins.maintenance.edges.store import Store
-from ganeti_steward.plugins.maintenance.engine.decision import Decision, Inputs, Planned
+from ganeti_steward.plugins.maintenance.engine.decision import Decision, Inputs, PluginPlan
 from ganeti_steward.plugins.maintenance.engine.step import step
 from ganeti_steward.plugins.maintenance.notify.notify import Notifier
-from ganeti_steward.plugins.maintenance.page.http import Application, StatusServer
+from ganeti_steward.plugins.maintenance.page.http import StatusApplication, StatusServer
 from ganeti_steward.plugins.maintenance.queue.calls import CallNotes
 from ganeti_steward.plugins.maintenance.rebalance.remaining import NAME
 from ganeti_steward.plugins.maintenance.repairs.planner import PluginPlanner, PluginRoutine
@@ -66,7 +66,7 @@ from ganeti_steward.plugins.model.world import World
 _FIXED: Final = ("address", "port", "audit_file", "counters_file", "lock_file")
 
 
-class Configured:
+class ConfiguredParts:
     """The parts that change with the configuration."""
 
     def __init__(self, config: Config, wake: Callable[[], None]) -> None:
@@ -82,7 +82,7 @@ class Configured:
         """The section [maintd]."""
         return self.config.section(Maintd)
 
-    def plan(self, incident: Incident, world: World) -> Sequence[Planned]:
+    def plan(self, incident: Incident, world: World) -> Sequence[PluginPlan]:
         """What the plugins plan for one incident."""
         return self._planner(incident, world)
 
@@ -141,7 +141,7 @@ OLDER_LOCK_FILE: Final = "/run/gnt-steward-maintd.lock"
 _DISK: Final = 5.0
 
 
-def run_daemon(options: Options) -> int:
+def run_daemon(options: DaemonOptions) -> int:
     """Run until a signal ends it; the exit status.
 
     Raises StewardError when it cannot begin.
@@ -153,7 +153,7 @@ def run_daemon(options: Options) -> int:
     try:
         with lock_file(_lock_place(config.section(Maintd))), signals.handled():
             Daemon(options, config, signals).run()
-    except Stopped:
+    except DaemonStopped:
         pass
     except NotMaster as err:
         _log.error("maintd ends, this node is not the master: %s", err)
@@ -180,13 +180,13 @@ def _lock_place(settings: Maintd, older: str = OLDER_LOCK_FILE) -> str:
     return settings.lock_file
 
 
-def _set_up_log(config: Config, options: Options) -> None:
+def _set_up_log(config: Config, options: DaemonOptions) -> None:
     set_up_service(config.log.file, "debug" if options.debug else config.log.level, ConsoleLog)
     for warning in config.warnings:
         _log.warning("%s", warning)
 
 
-def preview(options: Options) -> tuple[Inputs, Decision, tuple[Held, ...]]:
+def preview(options: DaemonOptions) -> tuple[Inputs, Decision, tuple[Held, ...]]:
     """What the next round would do, and everything it would not do; changes nothing.
 
     Raises StewardError.
@@ -197,10 +197,10 @@ def preview(options: Options) -> tuple[Inputs, Decision, tuple[Held, ...]]:
 class Daemon:
     """The loop and everything around it."""
 
-    def __init__(self, options: Options, config: Config, signals: Signals) -> None:
+    def __init__(self, options: DaemonOptions, config: Config, signals: Signals) -> None:
         """Raises PluginError."""
         self._options, self._signals, self._wakeup = options, signals, signals.wakeup
-        self._configured = Configured(config, self._wakeup.wake)
+        self._configured = ConfiguredParts(config, self._wakeup.wake)
         self._luxi = Luxi(options.luxi_socket, reason_source=JOB_SOURCE)
 
     def run(self) -> None:
@@ -240,7 +240,7 @@ class Daemon:
     def _server(self) -> StatusServer:
         settings = self._configured.settings
         address, port, also = self._options.place(settings)
-        application = Application(
+        application = StatusApplication(
             Status(time.time_ns(), settings.mode), lambda: _max_age(self._configured.settings)
         )
         http = self._configured.config.section(Http)

@@ -16,7 +16,7 @@ from ganeti_steward.core.service.sd_notify import notify
 from ganeti_steward.plugins.filters.actions.changes import Releases
 from ganeti_steward.plugins.maintenance.daemon.parts import Round
 from ganeti_steward.plugins.maintenance.edges.audit import INCIDENTS, OBJECTS, Audit, KeptRow
-from ganeti_steward.plugins.maintenance.edges.history import Entry, Trail
+from ganeti_steward.plugins.maintenance.edges.history import AuditEntry, Trail
 from ganeti_steward.plugins.maintenance.edges.poll import Poll
 from ganeti_steward.plugins.maintenance.edges.record import write_record
 from ganeti_steward.plugins.maintenance.edges.status import RoundLine, Status
@@ -99,7 +99,7 @@ class StatusReport:
         poll: Callable[[], Poll],
         mode: Callable[[], str],
         problems: Callable[[], tuple[Held, ...]],
-        history: Callable[[], tuple[Entry, ...]],
+        history: Callable[[], tuple[AuditEntry, ...]],
         started: int,
     ) -> None:
         """``problems``: what is held back in addition to what the round reports.
@@ -163,12 +163,12 @@ class StatusReport:
 class AuditReport:
     """Writes what happened to the audit log, and keeps the latest of it for the status."""
 
-    def __init__(self, audit: Audit, before: Iterable[Entry] = ()) -> None:
+    def __init__(self, audit: Audit, before: Iterable[AuditEntry] = ()) -> None:
         """``before``: entries of an earlier daemon, the latest last."""
         self._audit, self._trail = audit, Trail()
         self._latest = deque(before, maxlen=KEPT)
 
-    def latest(self) -> tuple[Entry, ...]:
+    def latest(self) -> tuple[AuditEntry, ...]:
         """The latest entries, the latest last."""
         return tuple(self._latest)
 

@@ -16,12 +16,12 @@ from ganeti_steward.plugins.maintenance.daemon.carry_out import CarryOut, descri
 from ganeti_steward.plugins.maintenance.daemon.job_releases import JobReleases, facts_of, planned
 from ganeti_steward.plugins.maintenance.daemon.mastership import NotMaster
 from ganeti_steward.plugins.maintenance.daemon.parts import Round
-from ganeti_steward.plugins.maintenance.daemon.wakeup import Signals, Stopped
+from ganeti_steward.plugins.maintenance.daemon.wakeup import DaemonStopped, Signals
 from ganeti_steward.plugins.maintenance.engine.decision import (
     CLUSTER,
     Inputs,
     Lasting,
-    Planned,
+    PluginPlan,
     Recent,
 )
 from ganeti_steward.plugins.maintenance.engine.ledger import with_commands
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
         Observer,
         Queue,
         ReadWorld,
-        Store,
+        RecordStore,
     )
     from ganeti_steward.plugins.maintenance.edges.store import RecordFault, Records
     from ganeti_steward.plugins.maintenance.engine.decision import Decision
@@ -60,7 +60,7 @@ _LAST_LOOK: Final = 5.0
 _SIGN_OF_LIFE: Final = 30.0
 
 
-class Waiting:
+class Waiter:
     """Waits between rounds."""
 
     def __init__(
@@ -105,7 +105,7 @@ class Parts(NamedTuple):
 
     voting: Callable[[], Vote]
     """the vote now: master or undecided; raises NotMaster"""
-    store: Store
+    store: RecordStore
     queue: Queue
     read_world: ReadWorld
     agents: Agents
@@ -142,7 +142,7 @@ class Rounds:
         """why the last vote at the beginning of a round was undecided; empty when it was won"""
         self._lost = ""
         """why this node is not the master any more; empty while it is"""
-        self._waiting = Waiting(signals, parts.alive, parts.runtime.monotonic)
+        self._waiting = Waiter(signals, parts.alive, parts.runtime.monotonic)
 
     def run(self) -> None:
         """Run rounds; returns when a signal ends it, raises NotMaster."""
@@ -285,7 +285,7 @@ class Rounds:
         try:
             with self._signals.interruptible():
                 return self._parts.voting()
-        except Stopped:
+        except DaemonStopped:
             return Vote(Mastership.UNDECIDED, "the daemon ends")
         except NotMaster as err:
             self._lost = str(err)
@@ -344,16 +344,16 @@ class Rounds:
 
     def _plan(
         self, faults: Sequence[RecordFault], incident: Incident, world: World
-    ) -> Sequence[Planned]:
+    ) -> Sequence[PluginPlan]:
         """What the plugins plan; a fault of one incident is no fault of the others."""
         fault = _unreadable(faults, incident.node)
         if fault:
-            return [Planned("", Wait(f"nothing is done to the node: {fault}"))]
+            return [PluginPlan("", Wait(f"nothing is done to the node: {fault}"))]
         try:
             return self._parts.planner(incident, world)
         except Exception as err:
             _log.exception("incident %s cannot be planned", incident.uuid)
-            return [Planned("", Wait(f"it cannot be planned: {describe_fault(err)}"))]
+            return [PluginPlan("", Wait(f"it cannot be planned: {describe_fault(err)}"))]
 
     def _plan_routine(self, plugin: str, world: World) -> Sequence[RoutinePlan]:
         """What a plugin of routine work plans; its fault is no fault of the others."""

@@ -12,7 +12,7 @@ from typing import Final
 _ENDING: Final = (signal.SIGTERM, signal.SIGINT)
 
 
-class Stopped(BaseException):
+class DaemonStopped(BaseException):
     """The daemon is to end: raised by a signal where nothing is left half done.
 
     No Exception, so that no part of a round takes it for a fault of its own.
@@ -80,13 +80,13 @@ class Signals:
 
     def _check(self) -> None:
         if self.stopping:
-            raise Stopped
+            raise DaemonStopped
 
     def _end(self, *_: object) -> None:
         self.stopping = True
         self.wakeup.wake()
         if self._interruptible:
-            raise Stopped
+            raise DaemonStopped
 
     def _reload(self, *_: object) -> None:
         self.reload_requested = True

@@ -19,7 +19,7 @@ from ganeti_steward.core.json_reader import writable
 from ganeti_steward.core.safe_files import UnsafeFile, make_directory, open_own
 from ganeti_steward.core.service.disk_timeout import CallDisk, DiskTimeout
 from ganeti_steward.core.service.rate_limited_log import RateLimitedLog
-from ganeti_steward.plugins.maintenance.edges.history import Entry
+from ganeti_steward.plugins.maintenance.edges.history import AuditEntry
 
 #: Days after which entries are removed, at the start of the daemon.
 KEEP_DAYS: Final = 400
@@ -35,8 +35,8 @@ _WAITING: Final = 1000
 
 _DAY: Final = 86400 * 10**9
 
-_FIELDS: Final = ", ".join(Entry._fields)
-_KINDS: Final = tuple(get_type_hints(Entry).values())
+_FIELDS: Final = ", ".join(AuditEntry._fields)
+_KINDS: Final = tuple(get_type_hints(AuditEntry).values())
 
 #: Incidents that have no record any more, and whole objects of which records have a part.
 INCIDENTS: Final = "incidents"
@@ -87,7 +87,7 @@ class Audit:
     def __init__(self, path: str, call_disk: CallDisk | None = None) -> None:
         """``path``: the file; empty for none.  ``call_disk``: how the disk is written."""
         self._path, self._call_disk = path, call_disk or DiskTimeout(_TIMEOUT)
-        self._waiting = deque[Entry](maxlen=_WAITING)
+        self._waiting = deque[AuditEntry](maxlen=_WAITING)
         self._kept = deque[KeptRow](maxlen=_MOST_KEPT)
         self._unwritable = RateLimitedLog(_log)
 
@@ -95,7 +95,7 @@ class Audit:
         """Create the file and remove old entries; ``now``: ns since the epoch."""
         self._try(lambda: _prepare(self._path, now - KEEP_DAYS * _DAY))
 
-    def write(self, entries: Iterable[Entry], kept: Iterable[KeptRow] = ()) -> None:
+    def write(self, entries: Iterable[AuditEntry], kept: Iterable[KeptRow] = ()) -> None:
         """Log entries and write them, together with what could not be written before.
 
         ``kept``: what is written as well, without a line of the log.
@@ -109,9 +109,9 @@ class Audit:
             self._waiting.clear()
             self._kept.clear()
 
-    def latest(self, number: int) -> tuple[Entry, ...]:
+    def latest(self, number: int) -> tuple[AuditEntry, ...]:
         """As many entries at most, the latest last; none where the file cannot be read."""
-        found: list[Entry] = []
+        found: list[AuditEntry] = []
         if self._try(lambda: found.extend(_latest(self._path, number))):
             return tuple(reversed(found))
         return ()
@@ -153,7 +153,7 @@ def _prepare(path: str, oldest: int) -> None:
             database.execute("VACUUM")
 
 
-def _insert(path: str, entries: Iterable[Entry], kept: Sequence[KeptRow]) -> None:
+def _insert(path: str, entries: Iterable[AuditEntry], kept: Sequence[KeptRow]) -> None:
     # Opened for each round: the file may have been removed or replaced since.
     with closing(_connect(path)) as database, database:
         _make_tables(database)
@@ -180,14 +180,16 @@ def _checked(row: tuple[Any, ...], kinds: Sequence[type]) -> tuple[Any, ...]:
     return row
 
 
-def _latest(path: str, number: int) -> list[Entry]:
+def _latest(path: str, number: int) -> list[AuditEntry]:
     """The latest first."""
     with closing(_connect(path)) as database:
         query = f"SELECT {_FIELDS} FROM history ORDER BY at DESC LIMIT ?"
-        return [Entry(*_checked(row, _KINDS)) for row in database.execute(query, (number,))]
+        return [AuditEntry(*_checked(row, _KINDS)) for row in database.execute(query, (number,))]
 
 
-def read_audit(path: str, *, incident: str = "", node: str = "", since: int = 0) -> list[Entry]:
+def read_audit(
+    path: str, *, incident: str = "", node: str = "", since: int = 0
+) -> list[AuditEntry]:
     """The entries, the oldest first; raises StewardError.
 
     ``incident``: only those of this uuid; ``node``: only those of the node with this uuid or
@@ -199,7 +201,7 @@ def read_audit(path: str, *, incident: str = "", node: str = "", since: int = 0)
         " AND (:node = '' OR node = :node OR node_name = :node) ORDER BY at"
     )
     values = {"since": since, "incident": incident, "node": node}
-    return [Entry(*row) for row in _rows(path, query, values, _KINDS)]
+    return [AuditEntry(*row) for row in _rows(path, query, values, _KINDS)]
 
 
 def read_kept(path: str, table: str, name: str = "") -> dict[str, str]:

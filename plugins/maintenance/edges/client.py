@@ -30,7 +30,7 @@ from ganeti_steward.core.node_agent.protocol import (
     REPORT_PATH,
     STATE_PATH,
     BadAnswer,
-    Outcome,
+    CommandEnd,
     read_outcome,
     request_text,
 )
@@ -137,7 +137,7 @@ class AgentClient:
         diagnose: Mapping[str, Any],
         time_limit: float,
         once: tuple[str, int] | None = None,
-    ) -> Outcome:
+    ) -> CommandEnd:
         """Have a repair command run; ``time_limit``: seconds until its outcome is given up.
 
         ``node`` is what the report calls the node, ``diagnose`` the object that requests the

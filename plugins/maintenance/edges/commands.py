@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.hmac_key import KeyFile
-from ganeti_steward.core.node_agent.protocol import Outcome
+from ganeti_steward.core.node_agent.protocol import CommandEnd
 from ganeti_steward.core.node_agent.remembered import (
     ENDED,
     LOST,
@@ -53,7 +53,7 @@ _SECOND: Final = 10**9
 _log = logging.getLogger(__name__)
 
 
-class Command(NamedTuple):
+class SubmittedCommand(NamedTuple):
     """A repair command of one submission."""
 
     submission: str
@@ -68,9 +68,9 @@ class Command(NamedTuple):
 class AgentCalls(NamedTuple):
     """Calls to agents; they raise StewardError."""
 
-    repair: Callable[[Command, Mapping[str, Any]], Outcome]
+    repair: Callable[[SubmittedCommand, Mapping[str, Any]], CommandEnd]
     """has a command run, with the diagnose object that requests it"""
-    ask: Callable[[Command], RepairState]
+    ask: Callable[[SubmittedCommand], RepairState]
     """what became of it"""
     time_limit: float
     """s; how long a command may take, and how long it is queried"""
@@ -80,13 +80,13 @@ def agent_calls(settings: Maintd, key: KeyFile) -> AgentCalls:
     """Calls to the real agents."""
     limit = settings.command_time_limit
 
-    def repair(command: Command, diagnose: Mapping[str, Any]) -> Outcome:
+    def repair(command: SubmittedCommand, diagnose: Mapping[str, Any]) -> CommandEnd:
         client = agent_client(command.target, settings, key)
         once = (command.submission, command.submitted)
         # Each node knows its own name; its uuid only if it is a master candidate.
         return client.repair(command.target.name, command.name, diagnose, limit, once)
 
-    def ask(command: Command) -> RepairState:
+    def ask(command: SubmittedCommand) -> RepairState:
         client = agent_client(command.target, settings, key)
         return client.repair_state(command.target.name, command.submission, command.submitted)
 
@@ -123,7 +123,7 @@ class RepairRunner:
 
         ``submission``: its id; ``original``: the diagnose object that requests it, as JSON.
         """
-        one = Command(submission, command, self._runtime.clock() // _SECOND, target)
+        one = SubmittedCommand(submission, command, self._runtime.clock() // _SECOND, target)
         with self._lock:
             if submission in self._started:
                 return
@@ -140,11 +140,11 @@ class RepairRunner:
             self._open = {*wanted}
             for one, target in wanted.values():
                 if one.id not in self._started:
-                    command = Command(one.id, one.command, one.at // _SECOND, target)
+                    command = SubmittedCommand(one.id, one.command, one.at // _SECOND, target)
                     self._begin(command, self._ask, _lost(one.command))
             return {key: self._results[key] for key in wanted if key in self._results}
 
-    def _begin(self, command: Command, work: Callable[..., None], *more: object) -> None:
+    def _begin(self, command: SubmittedCommand, work: Callable[..., None], *more: object) -> None:
         """Do some work for a command in a thread of its own."""
         key = command.submission
         self._started.add(key)
@@ -160,7 +160,7 @@ class RepairRunner:
                 self._results[key] = CommandResult(False, text)
                 self._wake()
 
-    def _run(self, command: Command, diagnose: Mapping[str, Any]) -> None:
+    def _run(self, command: SubmittedCommand, diagnose: Mapping[str, Any]) -> None:
         try:
             result = _result(self._calls().repair(command, diagnose))
         except AgentRefused as err:
@@ -174,7 +174,7 @@ class RepairRunner:
             return
         self._end(command, result)
 
-    def _ask(self, command: Command, first: str) -> None:
+    def _ask(self, command: SubmittedCommand, first: str) -> None:
         """Ask until the outcome of a command is known, or its submission is not open any more.
 
         ``first``: why it is not known, one sentence.
@@ -195,7 +195,7 @@ class RepairRunner:
                 break
         self._end(command, result)
 
-    def _ask_once(self, command: Command, first: str) -> CommandResult | None:
+    def _ask_once(self, command: SubmittedCommand, first: str) -> CommandResult | None:
         """What its agent says; None while it runs."""
         try:
             found = self._calls().ask(command)
@@ -211,7 +211,7 @@ class RepairRunner:
             return None
         return self._never_came(command, first) if found.state == NEVER else _judged(command, found)
 
-    def _never_came(self, command: Command, first: str) -> CommandResult:
+    def _never_came(self, command: SubmittedCommand, first: str) -> CommandResult:
         """It is started again, but not for ever."""
         with self._lock:
             self._failed[_place(command)] += 1
@@ -222,18 +222,18 @@ class RepairRunner:
             False, f"{command.name} did not reach the agent {times} times: {first}"
         )
 
-    def _is_open(self, command: Command) -> bool:
+    def _is_open(self, command: SubmittedCommand) -> bool:
         with self._lock:
             return command.submission in self._open
 
-    def _note(self, command: Command, result: CommandResult | None) -> None:
+    def _note(self, command: SubmittedCommand, result: CommandResult | None) -> None:
         """Note what is known meanwhile."""
         with self._lock:
             self._results.pop(command.submission, None)
             if result is not None:
                 self._results[command.submission] = result
 
-    def _end(self, command: Command, result: CommandResult | None) -> None:
+    def _end(self, command: SubmittedCommand, result: CommandResult | None) -> None:
         """Note the result; None where nothing waits for it any more."""
         self._note(command, result)
         with self._lock:
@@ -249,11 +249,11 @@ class RepairRunner:
         self._wake()
 
 
-def _place(command: Command) -> tuple[str, str]:
+def _place(command: SubmittedCommand) -> tuple[str, str]:
     return command.target.uuid, command.name
 
 
-def _judged(command: Command, found: RepairState) -> CommandResult:
+def _judged(command: SubmittedCommand, found: RepairState) -> CommandResult:
     """The outcome of a command that its agent knows, or has known."""
     if found.state == ENDED:
         return _result(found.outcome)
@@ -266,7 +266,7 @@ def _judged(command: Command, found: RepairState) -> CommandResult:
     return CommandResult(False, f"whether {command.name} was run is not known: {why}")
 
 
-def _result(outcome: Outcome) -> CommandResult:
+def _result(outcome: CommandEnd) -> CommandResult:
     """The outcome of a command, in one sentence."""
     output = " ".join(outcome.output.split())
     if len(output) > _OUTPUT:

@@ -34,7 +34,7 @@ _PLAIN: Final = re.compile(r"[\w.:@/+-]+")
 _Key = tuple[str, str, str, int]
 
 
-class Entry(NamedTuple):
+class AuditEntry(NamedTuple):
     """One thing that happened, or did not."""
 
     at: int
@@ -87,7 +87,7 @@ class Trail:
 
     def entries(
         self, decision: Decision, incidents: Mapping[str, Incident], now: int
-    ) -> list[Entry]:
+    ) -> list[AuditEntry]:
         """The entries of a decision: all changes and tasks, and what is newly held.
 
         ``incidents``: by uuid, as they were before the decision; ``now``: ns since the epoch.
@@ -130,9 +130,9 @@ def _differs(last: tuple[str, int], sentence: str, now: int) -> bool:
     return now - at >= _REPEAT and sentence != before
 
 
-def _of_change(change: Change, now: int) -> Entry:
+def _of_change(change: Change, now: int) -> AuditEntry:
     incident = change.after or change.before
-    return Entry(
+    return AuditEntry(
         at=now,
         kind=CHANGE,
         incident=incident.uuid if incident else "",
@@ -157,7 +157,7 @@ def state_after(incident: Incident | None) -> str:
 
 def _entry(
     now: int, kind: str, subject: str, known: Mapping[str, Incident], event: str, reason: str
-) -> Entry:
+) -> AuditEntry:
     incident = known.get(subject)
     node, name = (incident.node, incident.node_name) if incident else ("", "")
-    return Entry(now, kind, subject, node, name, event, "", "", reason)
+    return AuditEntry(now, kind, subject, node, name, event, "", "", reason)

@@ -94,7 +94,7 @@ class NotSigned(ValueError):
     """A record that no program with the cluster's key has written for this rule."""
 
 
-class Signed(NamedTuple):
+class SignedRecord(NamedTuple):
     """A record whose signature was found to be right."""
 
     incident: Incident
@@ -117,7 +117,7 @@ def is_signed(rule: str, text: str, key: bytes) -> bool:
     return found is not None and hmac.compare_digest(_digest(rule, f"{found[1]}}}", key), found[2])
 
 
-def open_record(rule: str, text: str, key: bytes) -> Signed:
+def open_record(rule: str, text: str, key: bytes) -> SignedRecord:
     """The record in the rule with this uuid.
 
     Raises NotSigned where it is nothing to rely on; ValueError where it is, and this program does
@@ -128,7 +128,7 @@ def open_record(rule: str, text: str, key: bytes) -> Signed:
     counter, incident = _content(text)
     if incident.uuid != rule:
         raise ValueError(f"it is signed for incident {incident.uuid}")
-    return Signed(incident, counter, text)
+    return SignedRecord(incident, counter, text)
 
 
 def claimed_incident(text: str) -> Incident:

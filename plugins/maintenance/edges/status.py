@@ -13,7 +13,7 @@ from ganeti_steward.allocators.overview.amounts import KINDS, Amount, Filled, Ov
 from ganeti_steward.core.errors import StewardError, reason_of
 from ganeti_steward.core.json_nesting import load_json
 from ganeti_steward.plugins.maintenance.config import OBSERVE
-from ganeti_steward.plugins.maintenance.edges.history import Entry, state_after, state_before
+from ganeti_steward.plugins.maintenance.edges.history import AuditEntry, state_after, state_before
 from ganeti_steward.plugins.maintenance.edges.poll import NOTHING, Poll
 from ganeti_steward.plugins.model.incident import Incident, Submission
 from ganeti_steward.plugins.model.routine import RoutineJob
@@ -74,7 +74,7 @@ class Status(NamedTuple):
     """step -> tasks started since the start"""
     recent: tuple[RoundLine, ...] = ()
     """the last rounds, the latest last"""
-    history: tuple[Entry, ...] = ()
+    history: tuple[AuditEntry, ...] = ()
     """the latest entries of the audit log, the latest last"""
     overview: Overview = ()
     """how full each group and node is; empty as long as the cluster has not been read"""

@@ -25,7 +25,7 @@ from ganeti_steward.plugins.filters.rule_notes import RECORD_SOURCE
 from ganeti_steward.plugins.maintenance.edges.counters import Counters
 from ganeti_steward.plugins.maintenance.edges.record import (
     NotSigned,
-    Signed,
+    SignedRecord,
     adopted,
     is_signed,
     open_record,
@@ -58,7 +58,7 @@ class Rewrite(NamedTuple):
 class Judged(NamedTuple):
     """What is to be made of the records of a cluster."""
 
-    signed: Mapping[str, Signed]
+    signed: Mapping[str, SignedRecord]
     """uuid -> what is accepted"""
     rewrites: Mapping[str, Rewrite]
     """uuid -> what is to be written again"""
@@ -74,13 +74,13 @@ def record_in(rule: FilterRule) -> str | None:
 
 
 def judge(
-    texts: Mapping[str, str], key: bytes, known: Mapping[str, Signed], counters: Counters
+    texts: Mapping[str, str], key: bytes, known: Mapping[str, SignedRecord], counters: Counters
 ) -> Judged:
     """Judge records, given by the uuid of their rule.
 
     ``key``: the cluster's; ``known``: what was accepted before, by uuid.
     """
-    signed: dict[str, Signed] = {}
+    signed: dict[str, SignedRecord] = {}
     rewrites: dict[str, Rewrite] = {}
     faults, ignored = [], []
     for uuid, text in sorted(texts.items()):
@@ -134,14 +134,14 @@ def _unsigned_incident(uuid: str, text: str, now: int) -> Incident:
     return adopted(incident, now)
 
 
-def _opened(uuid: str, text: str, key: bytes, counters: Counters) -> Signed:
+def _opened(uuid: str, text: str, key: bytes, counters: Counters) -> SignedRecord:
     found = open_record(uuid, text, key)
     if counters.is_old(uuid, found.counter):
         raise NotSigned("it is an older one, that was replaced or removed before")
     return found
 
 
-def _rewrite(before: Signed, why: str) -> Rewrite:
+def _rewrite(before: SignedRecord, why: str) -> Rewrite:
     uuid = before.incident.uuid
     return Rewrite(before.incident, f"the record of incident {uuid} {why}")
 
@@ -195,7 +195,7 @@ class Store:
         """uuid of a rule that holds creations -> the incident it belongs to"""
         self._unreadable: frozenset[str] = frozenset()
         """uuids of the records that hold their node"""
-        self._known: dict[str, Signed] = {}
+        self._known: dict[str, SignedRecord] = {}
         """uuid -> the record as it was last read or written"""
         self._adopts: bool | None = None
         """whether records that are not signed are those of the version before; None: not known"""
@@ -259,7 +259,9 @@ class Store:
         """
         now = self._clock()
         counter = self._counters.next(now)
-        signed = Signed(incident.bounded(), counter, sign_record(incident, counter, self._key()))
+        signed = SignedRecord(
+            incident.bounded(), counter, sign_record(incident, counter, self._key())
+        )
         rule = rule_of(signed, now)
         self._repeated(lambda: self._rules.write(rule))
         self._known[incident.uuid] = signed
@@ -306,7 +308,7 @@ class Store:
                     raise
 
 
-def rule_of(signed: Signed, now: int) -> FilterRule:
+def rule_of(signed: SignedRecord, now: int) -> FilterRule:
     """The rule that holds a record; ``now``: ns since the epoch."""
     reason = Reason(RECORD_SOURCE, signed.text, now)
     return FilterRule(signed.incident.uuid, _PRIORITY, (_NEVER,), CONTINUE, reasons=(reason,))

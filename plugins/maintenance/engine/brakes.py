@@ -30,7 +30,7 @@ _SECOND: Final = 10**9
 _Case = TypeVar("_Case")
 
 
-class Case(NamedTuple):
+class RepairCase(NamedTuple):
     """What the brakes judge: an incident, and once it is planned, what would be done."""
 
     incident: Incident
@@ -88,7 +88,7 @@ class Common(Protocol):
         """The node that is taken out of service, though it may be silent by now; empty: none."""
 
 
-Brake = Callable[[Case], Held | None]
+Brake = Callable[[RepairCase], Held | None]
 
 
 def braked(case: Common, brake: str, sentence: str, **values: object) -> Held:
@@ -96,7 +96,7 @@ def braked(case: Common, brake: str, sentence: str, **values: object) -> Held:
     return Held(case.subject, brake, sentence, tuple(values.items()))
 
 
-def _opt_out(case: Case) -> Held | None:
+def _opt_out(case: RepairCase) -> Held | None:
     node, group = case.node, case.world.groups.get(case.node.group)
     where = [f"node {node.name}"] if OPT_OUT_TAG in node.tags else []
     where += [f"node group {group.name}"] if group and OPT_OUT_TAG in group.tags else []
@@ -105,7 +105,7 @@ def _opt_out(case: Case) -> Held | None:
     return braked(case, "opt-out", f"{' and '.join(where)} has the tag {OPT_OUT_TAG}")
 
 
-def _not_observed(case: Case) -> Held | None:
+def _not_observed(case: RepairCase) -> Held | None:
     """Only what is reported now is begun: never on silence, never on an old report."""
     if case.incident.state.begun:
         return None
@@ -118,7 +118,7 @@ def _not_observed(case: Case) -> Held | None:
     return braked(case, "silent", f"node {case.node.name} gives no valid report: {why}")
 
 
-def _hold(case: Case) -> Held | None:
+def _hold(case: RepairCase) -> Held | None:
     elapsed = (case.world.now - case.incident.observed_since) / _SECOND
     if case.incident.state.begun or elapsed >= case.config.hold_time:
         return None
@@ -131,7 +131,7 @@ def _hold(case: Case) -> Held | None:
     )
 
 
-def _master(case: Case) -> Held | None:
+def _master(case: RepairCase) -> Held | None:
     if not case.node.master or case.incident.action == LIVE_REPAIR:
         return None
     return braked(
@@ -142,7 +142,7 @@ def _master(case: Case) -> Held | None:
     )
 
 
-def _most_nodes(case: Case) -> Held | None:
+def _most_nodes(case: RepairCase) -> Held | None:
     others = {
         one.node_name
         for one in case.world.incidents.values()
@@ -242,7 +242,7 @@ def window(case: Common) -> Held | None:
     )
 
 
-def _command_not_reported(case: Case) -> Held | None:
+def _command_not_reported(case: RepairCase) -> Held | None:
     """A record alone has no command run: everybody who may write job filters could write it."""
     if not (isinstance(case.next, Task) and case.next.command):
         return None
@@ -256,7 +256,7 @@ def _command_not_reported(case: Case) -> Held | None:
     )
 
 
-def _repeated(case: Case) -> Held | None:
+def _repeated(case: RepairCase) -> Held | None:
     """A command that was run is not run again because its record was deleted, or its report flips.
 
     The agent has a limit of its own; this one also counts for nodes whose agent has none.
@@ -276,7 +276,7 @@ def _repeated(case: Case) -> Held | None:
     )
 
 
-def _commanded(case: Case) -> int:
+def _commanded(case: RepairCase) -> int:
     """When the command was begun last, or ended well for another incident of the same object."""
     own = case.incident
     ended = (

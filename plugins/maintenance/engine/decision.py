@@ -160,7 +160,7 @@ class Decision(NamedTuple):
     """jobs that filter rules hold: what is done about them, last of all"""
 
 
-class Planned(NamedTuple):
+class PluginPlan(NamedTuple):
     """What the plugin of an incident answered."""
 
     plugin: str

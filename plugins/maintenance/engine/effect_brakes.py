@@ -10,7 +10,7 @@ from typing import Final
 
 from ganeti_steward.core.model.cluster import Node
 from ganeti_steward.core.model.finding import LIVE_REPAIR
-from ganeti_steward.plugins.maintenance.effects import Facts
+from ganeti_steward.plugins.maintenance.effects import ClusterFacts
 from ganeti_steward.plugins.maintenance.engine.brakes import (
     Common,
     braked,
@@ -30,10 +30,10 @@ from ganeti_steward.plugins.model.world import Reported, World
 _WORDS: Final = (f"+{STOPPED_TAG}", "+maintd:approve:", f"-{OPT_OUT_TAG}", f"-{PAUSE_TAG}")
 
 
-def facts_of(world: World) -> Facts:
+def facts_of(world: World) -> ClusterFacts:
     """What effects depend on."""
     groups = world.groups
-    return Facts(
+    return ClusterFacts(
         {
             one.name: (one.uuid, one.group, groups[one.group].name if one.group in groups else "")
             for one in world.cluster.nodes

@@ -16,10 +16,10 @@ from ganeti_steward.plugins.maintenance.engine.brakes import (
     FOR_OPENING,
     FOR_TAGS,
     Brake,
-    Case,
+    RepairCase,
     holding,
 )
-from ganeti_steward.plugins.maintenance.engine.decision import Planned, Started
+from ganeti_steward.plugins.maintenance.engine.decision import PluginPlan, Started
 from ganeti_steward.plugins.maintenance.engine.effect_brakes import BY_EFFECTS, facts_of
 from ganeti_steward.plugins.maintenance.engine.ends import complete
 from ganeti_steward.plugins.maintenance.engine.ledger import Ledger, command_key
@@ -85,7 +85,7 @@ _TARGETS: Final = ("target_node", "remote_node")
 _AFTER_PLAN: Final[tuple[Brake, ...]] = (*BY_EFFECTS, *AFTER_PLAN)
 _FOR_OPENING: Final[tuple[Brake, ...]] = (*BY_EFFECTS, *FOR_OPENING)
 
-Planner = Callable[[Incident, World], Sequence[Planned]]
+Planner = Callable[[Incident, World], Sequence[PluginPlan]]
 
 
 class Tasks:
@@ -108,7 +108,7 @@ class Tasks:
                 self._start_afterwards(case, FOR_TAGS, task, "tag")
 
     def _start_afterwards(
-        self, case: Case, brakes: tuple[Brake, ...], task: Task, what: str
+        self, case: RepairCase, brakes: tuple[Brake, ...], task: Task, what: str
     ) -> None:
         """Start a task of an incident that has ended; one that failed is tried again later."""
         ledger, incident = self._ledger, case.incident
@@ -131,7 +131,7 @@ class Tasks:
             if node and incident.closed_tag in node.tags and not incident.open:
                 self._open(self._case(incident, node))
 
-    def _open(self, case: Case) -> None:
+    def _open(self, case: RepairCase) -> None:
         for planned in self._planner(case.incident, self._reservations.world(case.world)):
             if isinstance(planned.plan, Task):
                 self._start_afterwards(case, _FOR_OPENING, planned.plan, "opening")
@@ -147,10 +147,10 @@ class Tasks:
             if node:
                 self._plan(incident, node)
 
-    def _case(self, incident: Incident, node: Node) -> Case:
+    def _case(self, incident: Incident, node: Node) -> RepairCase:
         ledger = self._ledger
         world = ledger.world._replace(incidents=ledger.incidents)
-        return Case(
+        return RepairCase(
             incident,
             node,
             world,
@@ -159,7 +159,7 @@ class Tasks:
             commanded=ledger.commands.get(command_key(incident), 0),
         )
 
-    def _planned(self, case: Case, plan: Task | Done | Failed) -> Case:
+    def _planned(self, case: RepairCase, plan: Task | Done | Failed) -> RepairCase:
         """With what is to be done, and what that does to nodes and instances."""
         jobs = plan.jobs if isinstance(plan, Task) else ()
         return case._replace(next=plan, effects=effects_of(jobs, self._facts))
@@ -173,7 +173,7 @@ class Tasks:
         for planned in self._planner(incident, self._reservations.world(case.world)):
             self._take(case, planned.plan)
 
-    def _take(self, case: Case, plan: Plan) -> None:
+    def _take(self, case: RepairCase, plan: Plan) -> None:
         ledger, uuid = self._ledger, case.incident.uuid
         if isinstance(plan, Wait):
             ledger.hold(uuid, "wait", plan.reason)

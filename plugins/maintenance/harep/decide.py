@@ -15,15 +15,15 @@ from ganeti_steward.plugins.maintenance.harep.tags import (
     PENDING,
     TYPES,
     Mark,
-    Policy,
-    RepairState,
+    RepairPolicy,
+    RepairStanding,
 )
 
 #: s for which the result of a repair of degraded disks counts for the next one.
 LADDER: Final = 86400
 
 
-class Submitted(NamedTuple):
+class SubmittedRepair(NamedTuple):
     """A repair that was submitted and has no tag yet."""
 
     step: str
@@ -33,19 +33,19 @@ class Submitted(NamedTuple):
     """s since the epoch"""
 
 
-class Case(NamedTuple):
+class InstanceFacts(NamedTuple):
     """Everything that decides about one instance."""
 
     name: str
     now: int
     """s since the epoch"""
-    repair_state: RepairState
-    policy: Policy | None
+    repair_state: RepairStanding
+    policy: RepairPolicy | None
     """None: no repair is enabled"""
     need: Need | Blocked | None
     jobs: Mapping[int, JobState]
     """number -> state, of the jobs its pending tag names, as far as they are known"""
-    submitted: Submitted | None = None
+    submitted: SubmittedRepair | None = None
     replace_after: float = 3600
     """s until disks that are still degraded are replaced"""
 
@@ -58,7 +58,7 @@ class Tag(NamedTuple):
     reason: str
 
 
-class Repair(NamedTuple):
+class StartRepair(NamedTuple):
     """A repair is submitted."""
 
     need: Need
@@ -67,17 +67,17 @@ class Repair(NamedTuple):
     reason: str
 
 
-class Left(NamedTuple):
+class NotRepaired(NamedTuple):
     """Nothing is done, though something is wrong or in progress."""
 
     reason: str
     """one sentence"""
 
 
-Action = Tag | Repair | Left
+Action = Tag | StartRepair | NotRepaired
 
 
-def decide(case: Case) -> Action | None:
+def decide(case: InstanceFacts) -> Action | None:
     """What is done now; None: nothing is wrong."""
     if case.submitted:
         return _pending(case, case.submitted)
@@ -86,9 +86,9 @@ def decide(case: Case) -> Action | None:
     if case.need is None:
         return None
     if isinstance(case.need, Blocked):
-        return Left(f"{case.name} is not repaired: {case.need.why}")
+        return NotRepaired(f"{case.name} is not repaired: {case.need.why}")
     if case.repair_state.status == FAILED:
-        return Left(
+        return NotRepaired(
             f"{case.name} is not repaired, though {case.need.why}: a repair failed; remove its tag "
             f"{case.repair_state.outdated[0]} to allow another one"
         )
@@ -98,7 +98,7 @@ def decide(case: Case) -> Action | None:
 # A repair in progress
 
 
-def _pending(case: Case, one: Submitted) -> Tag:
+def _pending(case: InstanceFacts, one: SubmittedRepair) -> Tag:
     """The tag of a repair that was submitted a moment ago."""
     kind = health.TYPE_OF[one.step]
     before = case.repair_state.mark
@@ -107,21 +107,21 @@ def _pending(case: Case, one: Submitted) -> Tag:
     return Tag(mark, case.repair_state.outdated, f"job {one.number} repairs {case.name} ({kind})")
 
 
-def _finish(case: Case) -> Action:
+def _finish(case: InstanceFacts) -> Action:
     mark = case.repair_state.mark
     assert mark is not None
     states = [case.jobs[number] for number in mark.jobs if number in case.jobs]
     if len(states) < len(set(mark.jobs)):
-        return Left(f"the state of the jobs of {case.name}'s repair is not known")
+        return NotRepaired(f"the state of the jobs of {case.name}'s repair is not known")
     running = [state.number for state in states if not state.ended]
     if running:
-        return Left(f"{case.name} is being repaired by job {', '.join(map(str, running))}")
+        return NotRepaired(f"{case.name} is being repaired by job {', '.join(map(str, running))}")
     result, why = _result(case, states)
     done = mark._replace(time=case.now, result=result)
     return Tag(done, case.repair_state.outdated, f"the repair of {case.name} ended: {why}")
 
 
-def _result(case: Case, states: list[JobState]) -> tuple[str, str]:
+def _result(case: InstanceFacts, states: list[JobState]) -> tuple[str, str]:
     """How a repair ended.  Of jobs that were archived only the instance itself shows the result."""
     failed = [one for one in states if one.status not in (SUCCESS, LOST)]
     if failed:
@@ -139,13 +139,13 @@ def _result(case: Case, states: list[JobState]) -> tuple[str, str]:
 # A new repair
 
 
-def _start(case: Case, need: Need) -> Action | None:
+def _start(case: InstanceFacts, need: Need) -> Action | None:
     policy = case.policy
     if policy is None:
-        return Left(f"{case.name} is not repaired, though {need.why}: no repair is enabled")
+        return NotRepaired(f"{case.name} is not repaired, though {need.why}: no repair is enabled")
     if policy.until:
         end = "without an end" if policy.until == FOR_EVER else f"until {policy.until}"
-        return Left(
+        return NotRepaired(
             f"{case.name} is not repaired, though {need.why}: suspended {end} by {policy.where}"
         )
     if TYPES.index(need.type) > TYPES.index(policy.allowed):
@@ -155,7 +155,7 @@ def _start(case: Case, need: Need) -> Action | None:
     return _repair(case, need, policy)
 
 
-def _not_allowed(case: Case, need: Need, policy: Policy) -> Action:
+def _not_allowed(case: InstanceFacts, need: Need, policy: RepairPolicy) -> Action:
     """The tag that says so is set once, and again when another type is needed."""
     why = (
         f"{case.name} is not repaired, though {need.why}: it needs {need.type}, and "
@@ -163,13 +163,13 @@ def _not_allowed(case: Case, need: Need, policy: Policy) -> Action:
     )
     mark = case.repair_state.mark
     if mark and mark.result == tags.NOT_ALLOWED and mark.type == need.type:
-        return Left(why)
+        return NotRepaired(why)
     key = _id(case.name, case.now)
     new = Mark(need.type, key, case.now, (), tags.NOT_ALLOWED)
     return Tag(new, case.repair_state.outdated, why)
 
 
-def _degraded(case: Case, need: Need, policy: Policy) -> Action:
+def _degraded(case: InstanceFacts, need: Need, policy: RepairPolicy) -> Action:
     """Disks are activated first; those that stay degraded are replaced, once a day at most."""
     mark = case.repair_state.mark
     last = mark if mark and _is_fixed(mark) and case.now - mark.time < LADDER else None
@@ -177,13 +177,13 @@ def _degraded(case: Case, need: Need, policy: Policy) -> Action:
         return _repair(case, need, policy)
     if len(last.jobs) > 1:
         left = last.time + LADDER - case.now
-        return Left(
+        return NotRepaired(
             f"{case.name} was repaired and {need.why}; it is repaired again in {left} s at the "
             "earliest"
         )
     wait = last.time + case.replace_after - case.now
     if wait > 0:
-        return Left(f"{case.name} was repaired and {need.why}; replaced in {wait:g} s")
+        return NotRepaired(f"{case.name} was repaired and {need.why}; replaced in {wait:g} s")
     return _repair(case, need._replace(step=health.REPLACE), policy)
 
 
@@ -191,8 +191,8 @@ def _is_fixed(mark: Mark) -> bool:
     return mark.result == tags.SUCCESS and mark.type == tags.FIX_STORAGE
 
 
-def _repair(case: Case, need: Need, policy: Policy) -> Repair:
-    return Repair(need, policy.allowed, f"repair {case.name} ({need.step}): {need.why}")
+def _repair(case: InstanceFacts, need: Need, policy: RepairPolicy) -> StartRepair:
+    return StartRepair(need, policy.allowed, f"repair {case.name} ({need.step}): {need.why}")
 
 
 def _id(name: str, number: int) -> str:

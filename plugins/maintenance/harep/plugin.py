@@ -11,10 +11,10 @@ from ganeti_steward.plugins.maintenance.config import Harep
 from ganeti_steward.plugins.maintenance.harep import health, tags
 from ganeti_steward.plugins.maintenance.harep.decide import (
     Action,
-    Case,
-    Left,
-    Repair,
-    Submitted,
+    InstanceFacts,
+    NotRepaired,
+    StartRepair,
+    SubmittedRepair,
     Tag,
     decide,
 )
@@ -22,7 +22,7 @@ from ganeti_steward.plugins.maintenance.harep.health import delay, need_of, repa
 from ganeti_steward.plugins.maintenance.harep.tags import (
     HEALTHY,
     Contradiction,
-    Policy,
+    RepairPolicy,
     policy_of,
     repair_state_of,
 )
@@ -34,7 +34,7 @@ from ganeti_steward.plugins.model.task import TAG, RoutinePlan, Task, Wait
 from ganeti_steward.plugins.model.world import World
 
 
-def check_tasks(view: View, interval: float) -> Iterator[Task]:
+def check_tasks(view: InstanceIndex, interval: float) -> Iterator[Task]:
     """The checks that are due; ``interval``: s, 0 for no checks.
 
     Where the check of a node's instances failed, each is checked by itself: one bad instance hides
@@ -53,7 +53,7 @@ def check_tasks(view: View, interval: float) -> Iterator[Task]:
                 yield _task(name, [one.name for one in instances])
 
 
-def _by_node(view: View) -> dict[str, list[Instance]]:
+def _by_node(view: InstanceIndex) -> dict[str, list[Instance]]:
     """Name of a node -> the instances that are checked and have it as their primary."""
     found: dict[str, list[Instance]] = {}
     for _, instance in sorted(view.world.instances.items()):
@@ -62,7 +62,7 @@ def _by_node(view: View) -> dict[str, list[Instance]]:
     return found
 
 
-def _is_checked(view: View, instance: Instance) -> bool:
+def _is_checked(view: InstanceIndex, instance: Instance) -> bool:
     """Whether its disks can be checked, and may be repaired if they are degraded.
 
     With a node that does not answer, the whole check fails.
@@ -110,7 +110,7 @@ NAME: Final = "harep"
 SECOND: Final = 10**9
 
 
-class View:
+class InstanceIndex:
     """The world by instance."""
 
     def __init__(self, world: World) -> None:
@@ -128,7 +128,7 @@ class View:
         """The jobs of the plugin about an instance, by number."""
         return self._jobs.get(instance.name, [])
 
-    def policy(self, instance: Instance) -> Policy | None:
+    def policy(self, instance: Instance) -> RepairPolicy | None:
         """Which repairs of an instance are allowed; None: none is enabled."""
         group = self.world.groups.get(self.nodes[instance.primary].group)
         objects = [
@@ -182,7 +182,7 @@ class Plugin:
     @hookimpl
     def steward_routine(self, world: World) -> list[RoutinePlan]:
         """Repairs and tags, then checks of disks."""
-        view = View(world)
+        view = InstanceIndex(world)
         repairs = _Repairs(view, self._settings).plans()
         return [*repairs, *check_tasks(view, self._settings.disk_check_interval)]
 
@@ -190,7 +190,7 @@ class Plugin:
 class _Repairs:
     """The instances as they are now."""
 
-    def __init__(self, view: View, settings: Harep) -> None:
+    def __init__(self, view: InstanceIndex, settings: Harep) -> None:
         self._view, self._settings = view, settings
 
     def plans(self) -> Iterator[RoutinePlan]:
@@ -213,12 +213,12 @@ class _Repairs:
         action = decide(self._case(instance, own))
         return self._planned(instance, action, own) if action else None
 
-    def _case(self, instance: Instance, own: list[RoutineJob]) -> Case:
+    def _case(self, instance: Instance, own: list[RoutineJob]) -> InstanceFacts:
         view = self._view
         need = need_of(
             instance, view.nodes, view.disks(instance), outdated=view.are_outdated(instance)
         )
-        return Case(
+        return InstanceFacts(
             instance.name,
             view.now,
             repair_state_of(instance.tags),
@@ -231,9 +231,9 @@ class _Repairs:
 
     def _planned(self, instance: Instance, action: Action, own: list[RoutineJob]) -> RoutinePlan:
         name = instance.name
-        if isinstance(action, Left):
+        if isinstance(action, NotRepaired):
             return Wait(action.reason, name)
-        if isinstance(action, Repair):
+        if isinstance(action, StartRepair):
             return self._repair(instance, action)
         if OPT_OUT_TAG in instance.tags:
             return Wait(f"instance {name} has the tag {OPT_OUT_TAG}; held: {action.reason}", name)
@@ -244,7 +244,7 @@ class _Repairs:
             return Wait(f"the tags of {name} could not be set ({failed[-1].error}); {left}", name)
         return _tag(name, action)
 
-    def _repair(self, instance: Instance, repair: Repair) -> Task:
+    def _repair(self, instance: Instance, repair: StartRepair) -> Task:
         disks = self._view.disks(instance)
         job = repair_job(
             repair.need.step,
@@ -274,7 +274,7 @@ def _tag(name: str, action: Tag) -> Task:
     return Task(TAG, nothing, nothing, reason, tag_jobs(name, mark, remove), subject=name)
 
 
-def _untagged(instance: Instance, own: list[RoutineJob]) -> Submitted | None:
+def _untagged(instance: Instance, own: list[RoutineJob]) -> SubmittedRepair | None:
     """The last repair, if no tag names its job and none was set for it."""
     repairs = [job for job in own if job.step in health.TYPE_OF]
     if not repairs:
@@ -284,4 +284,4 @@ def _untagged(instance: Instance, own: list[RoutineJob]) -> Submitted | None:
     tagged = any(job.step == TAG and job.number > last.number and not job.failed for job in own)
     if last.number in named or tagged:
         return None
-    return Submitted(last.step, last.number, last.submitted // SECOND)
+    return SubmittedRepair(last.step, last.number, last.submitted // SECOND)

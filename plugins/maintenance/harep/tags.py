@@ -54,20 +54,20 @@ class Mark(NamedTuple):
         return f"{_RESULT if self.result else _PENDING}{self.type}:{self.id}:{self.time}:{end}"
 
 
-class Found(NamedTuple):
+class FoundMark(NamedTuple):
     """A mark, and the tag it was read from."""
 
     mark: Mark
     tag: str
 
 
-def read_marks(tags: Iterable[str]) -> list[Found]:
+def read_marks(tags: Iterable[str]) -> list[FoundMark]:
     """The pending and result tags among these, in the order of their bytes.
 
     What does not have exactly their form is no such tag.
     """
     found = ((tag, read_mark(tag)) for tag in sorted(tags))
-    return [Found(mark, tag) for tag, mark in found if mark]
+    return [FoundMark(mark, tag) for tag, mark in found if mark]
 
 
 def read_mark(tag: str) -> Mark | None:
@@ -102,7 +102,7 @@ def is_integer(text: str) -> bool:
 FOR_EVER: Final = -1
 
 
-class Policy(NamedTuple):
+class RepairPolicy(NamedTuple):
     """What one object says."""
 
     allowed: str = ""
@@ -113,7 +113,7 @@ class Policy(NamedTuple):
     """whose tags say so, in words"""
 
 
-def own_policy(tags: Collection[str], now: int) -> Policy | None:
+def own_policy(tags: Collection[str], now: int) -> RepairPolicy | None:
     """What the tags of one object say; None: nothing.  ``now``: s since the epoch.
 
     A suspension without an end wins over one with an end, that over allowed types, and of those
@@ -121,14 +121,14 @@ def own_policy(tags: Collection[str], now: int) -> Policy | None:
     """
     ends = [tag.removeprefix(SUSPEND) for tag in tags if tag.startswith(SUSPEND)]
     if "" in ends or SUSPEND.removesuffix(":") in tags:
-        return Policy(until=FOR_EVER)
+        return RepairPolicy(until=FOR_EVER)
     later = [int(end) for end in ends if is_integer(end) and int(end) > now]
     if later:
-        return Policy(until=max(later))
-    return next((Policy(kind) for kind in TYPES if f"{PREFIX}{kind}" in tags), None)
+        return RepairPolicy(until=max(later))
+    return next((RepairPolicy(kind) for kind in TYPES if f"{PREFIX}{kind}" in tags), None)
 
 
-def policy_of(objects: Collection[tuple[str, Collection[str]]], now: int) -> Policy | None:
+def policy_of(objects: Collection[tuple[str, Collection[str]]], now: int) -> RepairPolicy | None:
     """The policy of the first object that has one; None: no repair is enabled.
 
     ``objects``: names in words, with the tags: the instance, its node group, the cluster.
@@ -149,7 +149,7 @@ class Contradiction(Exception):
     """Tags that cannot stand together; the text says which, in one sentence."""
 
 
-class RepairState(NamedTuple):
+class RepairStanding(NamedTuple):
     """How the repairs of one instance stand."""
 
     status: str = HEALTHY
@@ -161,15 +161,15 @@ class RepairState(NamedTuple):
     """tags that are to be removed as soon as another one is set, that of ``mark`` first"""
 
 
-def repair_state_of(tags: Collection[str]) -> RepairState:
+def repair_state_of(tags: Collection[str]) -> RepairStanding:
     """How the repairs of an instance with these tags stand; raises Contradiction."""
-    repair_state = RepairState()
+    repair_state = RepairStanding()
     for found in _repairs(read_marks(tags)):
         repair_state = _after(repair_state, found)
     return repair_state
 
 
-def _repairs(marks: list[Found]) -> list[Found]:
+def _repairs(marks: list[FoundMark]) -> list[FoundMark]:
     """The mark that counts of each repair, in the order in which the repairs began."""
     groups = [
         list(group)
@@ -181,11 +181,11 @@ def _repairs(marks: list[Found]) -> list[Found]:
     return [max(group, key=_weight) for group in groups]
 
 
-def _weight(one: Found) -> tuple[int, int]:
+def _weight(one: FoundMark) -> tuple[int, int]:
     return RESULTS.index(one.mark.result), one.mark.time
 
 
-def _after(before: RepairState, found: Found) -> RepairState:
+def _after(before: RepairStanding, found: FoundMark) -> RepairStanding:
     """With one more repair, which began later."""
     if before.status == FAILED:
         return before
@@ -194,4 +194,4 @@ def _after(before: RepairState, found: Found) -> RepairState:
             f"the tag {found.tag} is of a later repair than {before.outdated[0]}, which is pending"
         )
     status = FAILED if found.mark.result == FAILURE else HEALTHY if found.mark.result else PENDING
-    return RepairState(status, found.mark, (found.tag, *before.outdated))
+    return RepairStanding(status, found.mark, (found.tag, *before.outdated))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.service.http_server import Limits, Server, bind, silence_waitress
-from ganeti_steward.core.service.wsgi import Answer, json_answer, respond
+from ganeti_steward.core.service.wsgi import HttpAnswer, json_answer, respond
 from ganeti_steward.plugins.maintenance.edges import metrics
 from ganeti_steward.plugins.maintenance.edges.status import (
     Status,
@@ -38,7 +38,7 @@ _UNDECIDED: Final = "nothing is done, whether this node is the master is undecid
 _NOT_READ: Final = json_answer({"error": "the incidents have not been read yet"}, 503)
 
 
-class Application:
+class StatusApplication:
     """The WSGI application; called by several threads."""
 
     def __init__(
@@ -56,7 +56,7 @@ class Application:
         self._max_age, self._clock = max_age, clock
         self._made = threading.Lock()
         self._maker: Page | None = None
-        self.paths: Final[dict[str, Callable[[Status], Answer]]] = {
+        self.paths: Final[dict[str, Callable[[Status], HttpAnswer]]] = {
             "/": lambda _: json_answer([1]),
             "/1/status": _incidents,
             "/1/jobs": _jobs,
@@ -65,14 +65,16 @@ class Application:
             "/1/history": lambda status: json_answer([one._asdict() for one in status.history]),
             "/ui": self._page,
             "/healthz": self._health,
-            "/metrics": lambda status: Answer(metrics.rendered(status), kind=metrics.CONTENT_TYPE),
+            "/metrics": lambda status: HttpAnswer(
+                metrics.rendered(status), kind=metrics.CONTENT_TYPE
+            ),
         }
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Answer one request."""
         return respond(self._answer, environ, start_response)
 
-    def _answer(self, method: str, environ: WSGIEnvironment) -> Answer:
+    def _answer(self, method: str, environ: WSGIEnvironment) -> HttpAnswer:
         path = self.paths.get(environ.get("PATH_INFO") or "/")
         if path is None:
             return json_answer({"error": "no such path"}, 404)
@@ -81,13 +83,13 @@ class Application:
         # It is replaced while this request is answered.
         return path(self.status)
 
-    def _health(self, status: Status) -> Answer:
+    def _health(self, status: Status) -> HttpAnswer:
         fault = self._fault(status)
         if fault:
             return json_answer({"ok": False, "reason": fault}, 503)
         return json_answer({"ok": True, "reason": ""})
 
-    def _page(self, status: Status) -> Answer:
+    def _page(self, status: Status) -> HttpAnswer:
         make = self._page_maker()
         headers = (
             ("Content-Security-Policy", make.policy),
@@ -95,7 +97,7 @@ class Application:
             ("Referrer-Policy", "no-referrer"),
         )
         raw = make(status, self._fault(status), self._clock())
-        return Answer(raw, kind="text/html; charset=utf-8", headers=headers)
+        return HttpAnswer(raw, kind="text/html; charset=utf-8", headers=headers)
 
     def _page_maker(self) -> Page:
         """Made for the first caller: many daemons have none."""
@@ -117,7 +119,7 @@ class Application:
         return f"the {what} {age:.0f} s ago, more than {most:g} s"
 
 
-def _incidents(status: Status) -> Answer:
+def _incidents(status: Status) -> HttpAnswer:
     if status.incidents is None:
         return _NOT_READ
     seen = status.poll.observations
@@ -129,7 +131,7 @@ def _incidents(status: Status) -> Answer:
     )
 
 
-def _jobs(status: Status) -> Answer:
+def _jobs(status: Status) -> HttpAnswer:
     return _NOT_READ if status.incidents is None else json_answer(list(status.waiting))
 
 
@@ -138,7 +140,7 @@ class StatusServer:
 
     def __init__(
         self,
-        application: Application,
+        application: StatusApplication,
         address: str,
         port: int,
         also: str = "",
@@ -187,7 +189,7 @@ class _Served:
     """One address."""
 
     def __init__(
-        self, application: Application, listener: socket.socket, names: Iterable[str]
+        self, application: StatusApplication, listener: socket.socket, names: Iterable[str]
     ) -> None:
         self.port: Final[int] = listener.getsockname()[1]
         self._server = Server(application, listener, LIMITS, names)

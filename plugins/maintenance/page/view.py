@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from ganeti_steward.allocators.overview.amounts import KINDS, Filled, percent
 from ganeti_steward.core.version import VERSION
-from ganeti_steward.plugins.maintenance.edges.history import Entry
+from ganeti_steward.plugins.maintenance.edges.history import AuditEntry
 from ganeti_steward.plugins.maintenance.edges.status import (
     RoundLine,
     Status,
@@ -28,7 +28,7 @@ _SECOND: Final = 10**9
 _UNITS: Final = ((2 * 86400, 86400, "days"), (2 * 3600, 3600, "h"), (120, 60, "min"), (0, 1, "s"))
 
 
-class Moment(NamedTuple):
+class TimeAndAge(NamedTuple):
     """A time, and how long ago it was when the page was made."""
 
     iso: str
@@ -43,24 +43,24 @@ def duration(seconds: float) -> str:
     return next(f"{whole // unit} {name}" for least, unit, name in _UNITS if whole >= least)
 
 
-def moment(at: int | None, now: int) -> Moment | None:
+def moment(at: int | None, now: int) -> TimeAndAge | None:
     """``at``, ``now``: ns since the epoch; None for no time."""
     if not at:
         return None
-    return Moment(utc_time(at), f"{duration((now - at) // _SECOND)} ago")
+    return TimeAndAge(utc_time(at), f"{duration((now - at) // _SECOND)} ago")
 
 
 class Event(NamedTuple):
     """An entry of the history."""
 
-    at: Moment | None
-    entry: Entry
+    at: TimeAndAge | None
+    entry: AuditEntry
 
 
 class Work(NamedTuple):
     """A task that was submitted and has not ended."""
 
-    since: Moment | None
+    since: TimeAndAge | None
     subject: str
     step: str
     what: str
@@ -72,7 +72,7 @@ class Work(NamedTuple):
 class EndedJob(NamedTuple):
     """A job of routine work that has ended."""
 
-    ended: Moment | None
+    ended: TimeAndAge | None
     job: RoutineJob
 
 
@@ -82,10 +82,10 @@ class IncidentView(NamedTuple):
     incident: Incident
     look: str
     """``bad``, ``warn``, ``good`` or empty"""
-    seen: Moment | None
-    changed: Moment | None
-    progressed: Moment | None
-    healthy: Moment | None
+    seen: TimeAndAge | None
+    changed: TimeAndAge | None
+    progressed: TimeAndAge | None
+    healthy: TimeAndAge | None
     reported: str
     """the reported object, as JSON in lines"""
     work: tuple[Work, ...]
@@ -102,7 +102,7 @@ class NodeView(NamedTuple):
     look: str
     detail: str
     """what it reports, or why there is no report"""
-    at: Moment | None
+    at: TimeAndAge | None
     filled: Filled | None
 
     @property
@@ -147,11 +147,11 @@ class HeldView(NamedTuple):
 class RoundView(NamedTuple):
     """A round that has ended."""
 
-    ended: Moment | None
+    ended: TimeAndAge | None
     line: RoundLine
 
 
-class View(NamedTuple):
+class PageView(NamedTuple):
     """The whole page."""
 
     status: Status
@@ -159,9 +159,9 @@ class View(NamedTuple):
     """why the daemon does not count as healthy; empty when it does"""
     made: str
     """when the page was made, UTC"""
-    round_ended: Moment | None
-    poll_ended: Moment | None
-    started: Moment | None
+    round_ended: TimeAndAge | None
+    poll_ended: TimeAndAge | None
+    started: TimeAndAge | None
     incidents: tuple[IncidentView, ...] | None
     """those with something to do or to look at first; None: not read yet"""
     work: tuple[Work, ...]
@@ -191,15 +191,15 @@ _UNFOLDED: Final = 60
 _LOOKS: Final = {"healthy": "good", "ill": "bad", "silent": "warn", "refused": "warn"}
 
 
-def view(status: Status, fault: str, now: int) -> View:
-    """``fault``: see `View.fault`; ``now``: ns since the epoch."""
+def view(status: Status, fault: str, now: int) -> PageView:
+    """``fault``: see `PageView.fault`; ``now``: ns since the epoch."""
     incidents = status.incidents
     names = {one.uuid: f"{one.node_name}: {one.action}" for one in incidents or ()}
     nodes = {name: _node(name, uuid, status, now) for uuid, name in status.nodes.items()}
     observed = Counter((one.look, one.word) for one in nodes.values())
     groups = tuple(_groups(status, nodes))
     made = moment(now, now)
-    return View(
+    return PageView(
         status=status,
         fault=fault,
         made=made.iso if made else "",
@@ -250,7 +250,7 @@ def _incident(one: Incident, status: Status, now: int) -> IncidentView:
     )
 
 
-def _events(entries: list[Entry] | tuple[Entry, ...], now: int) -> tuple[Event, ...]:
+def _events(entries: list[AuditEntry] | tuple[AuditEntry, ...], now: int) -> tuple[Event, ...]:
     return tuple(Event(moment(one.at, now), one) for one in reversed(entries))
 
 

@@ -220,7 +220,7 @@ ROUND_WAIT: Final = 20.0
 _log: Final = logging.getLogger(__name__)
 
 
-class Outcome(NamedTuple):
+class TaskOutcome(NamedTuple):
     """What became of one task."""
 
     numbers: tuple[int, ...] = ()
@@ -251,13 +251,13 @@ class _Call:
     def __init__(
         self,
         started: Collection[AnyStarted],
-        make: Callable[[], Mapping[str, Outcome]],
+        make: Callable[[], Mapping[str, TaskOutcome]],
         ended: Callable[[], None],
         runtime: Runtime,
     ) -> None:
         self.started = {one.submission: one for one in started}
         self._make, self._ended = make, ended
-        self._outcomes: Mapping[str, Outcome] = {}
+        self._outcomes: Mapping[str, TaskOutcome] = {}
         self._thread = runtime.start("submit", self._run)
 
     def _run(self) -> None:
@@ -266,10 +266,10 @@ class _Call:
         except Exception as err:
             _log.exception("jobs cannot be handed over")
             text = f"{type(err).__name__}: {err}"
-            self._outcomes = {one: Outcome(unknown=text) for one in self.started}
+            self._outcomes = {one: TaskOutcome(unknown=text) for one in self.started}
         self._ended()
 
-    def outcomes(self, wait: float) -> Mapping[str, Outcome] | None:
+    def outcomes(self, wait: float) -> Mapping[str, TaskOutcome] | None:
         """What it returned; None while it goes on, after so many seconds."""
         self._thread.join(wait)
         return None if self._thread.is_alive() else self._outcomes
@@ -288,35 +288,35 @@ class Calls:
         """``wait``: seconds; ``wake`` is called by another thread when a call has ended."""
         self._wait, self._wake, self._notes, self._runtime = wait, wake, notes, runtime
         self._running: list[_Call] = []
-        self._known: dict[str, Outcome] = {}
+        self._known: dict[str, TaskOutcome] = {}
         """submission id -> what became of it, until its record says so"""
 
     def make(
-        self, started: Collection[AnyStarted], call: Callable[[], Mapping[str, Outcome]]
-    ) -> dict[str, Outcome]:
+        self, started: Collection[AnyStarted], call: Callable[[], Mapping[str, TaskOutcome]]
+    ) -> dict[str, TaskOutcome]:
         """The outcome of each submission, unknown where the call goes on."""
         if self._notes:
             try:
                 self._notes.begin(one.submission for one in started)
             except StewardError as err:
-                return {one.submission: Outcome(withdrawn=str(err)) for one in started}
+                return {one.submission: TaskOutcome(withdrawn=str(err)) for one in started}
         made = _Call(started, call, self._wake, self._runtime)
         outcomes = made.outcomes(self._wait)
         if outcomes is None:
             self._running.append(made)
             text = f"luxid has not answered within {self._wait:g} s; the answer is waited for"
-            return {one: Outcome(unknown=text) for one in made.started}
+            return {one: TaskOutcome(unknown=text) for one in made.started}
         self._end(outcomes)
         return dict(outcomes)
 
-    def _end(self, outcomes: Mapping[str, Outcome]) -> None:
+    def _end(self, outcomes: Mapping[str, TaskOutcome]) -> None:
         self._known |= outcomes
         if self._notes:
             self._notes.end(outcomes)
 
     def withdraw(self, submission: str, reason: str) -> None:
         """Note that a submission that may be recorded is not handed over."""
-        self._known[submission] = Outcome(withdrawn=reason)
+        self._known[submission] = TaskOutcome(withdrawn=reason)
 
     def running(self) -> tuple[AnyStarted, ...]:
         """What is being handed over now."""
@@ -330,7 +330,7 @@ class Calls:
         self._running = left
         return tuple(one for call in left for one in call.started.values())
 
-    def outcome(self, submission: str) -> Outcome | None:
+    def outcome(self, submission: str) -> TaskOutcome | None:
         """What became of a submission whose call has ended; None where none did in here."""
         return self._known.get(submission)
 

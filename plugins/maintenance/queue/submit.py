@@ -24,7 +24,7 @@ from ganeti_steward.core.model.opcodes import Job
 from ganeti_steward.core.typed_json import from_json
 from ganeti_steward.plugins.maintenance.edges.store import Store
 from ganeti_steward.plugins.maintenance.engine.decision import RoutineStarted, Started
-from ganeti_steward.plugins.maintenance.queue.calls import Calls, Outcome
+from ganeti_steward.plugins.maintenance.queue.calls import Calls, TaskOutcome
 from ganeti_steward.plugins.maintenance.queue.job_search import FoundJob, jobs_with_reason
 from ganeti_steward.plugins.model.incident import JOB_SOURCE, Incident, Submission
 from ganeti_steward.plugins.model.routine import ROUTINE_SOURCE, ROUTINE_TEXT, RoutineJob
@@ -89,7 +89,7 @@ class HandedOver(NamedTuple):
     unknown: Mapping[str, str]
     """submission id -> why it is not known, or not recorded, whether its jobs are in the queue;
     `look_up` will find out"""
-    routine: Mapping[str, Outcome] = MappingProxyType({})
+    routine: Mapping[str, TaskOutcome] = MappingProxyType({})
     """submission id -> what became of a task of routine work"""
     withdrawn: Mapping[str, str] = MappingProxyType({})
     """submission id -> why its jobs were not handed over, through no fault of the task"""
@@ -141,14 +141,14 @@ def submit(
     return HandedOver(changed, unknown, own, withdrawn)
 
 
-def _with(incident: Incident, submission: str, result: Outcome) -> Incident:
+def _with(incident: Incident, submission: str, result: TaskOutcome) -> Incident:
     """The incident with what became of one of its open submissions."""
     if result.withdrawn:
         return without(incident, submission)
     return noted(incident, submission, result.numbers, result.refused)
 
 
-def _unrecorded(result: Outcome, err: StewardError) -> str:
+def _unrecorded(result: TaskOutcome, err: StewardError) -> str:
     if result.withdrawn:
         return f"{result.withdrawn}; that is not recorded: {err}"
     numbers = ", ".join(map(str, result.numbers)) or "none"
@@ -173,34 +173,34 @@ def noted(
     )
 
 
-def _hand_over(started: Sequence[_AnyStarted], luxi: Luxi, calls: Calls) -> dict[str, Outcome]:
+def _hand_over(started: Sequence[_AnyStarted], luxi: Luxi, calls: Calls) -> dict[str, TaskOutcome]:
     faults = {one.submission: _fault(one.task) for one in started}
-    results = {key: Outcome(refused=fault) for key, fault in faults.items() if fault}
+    results = {key: TaskOutcome(refused=fault) for key, fault in faults.items() if fault}
     good = [one for one in started if not faults[one.submission]]
     if not good:
         return results
     return results | calls.make(good, lambda: _submit(good, luxi.without_limit()))
 
 
-def _submit(started: Sequence[_AnyStarted], luxi: Luxi) -> dict[str, Outcome]:
+def _submit(started: Sequence[_AnyStarted], luxi: Luxi) -> dict[str, TaskOutcome]:
     """The answer of luxid, whenever it comes, or that there will be none."""
     jobs = [job for one in started for job in one.task.jobs]
     trails = [each for one in started for each in _trails(one)]
     try:
         answers = luxi.submit_with_trails(jobs, trails)
     except NotReached as err:
-        return {one.submission: Outcome(withdrawn=str(err)) for one in started}
+        return {one.submission: TaskOutcome(withdrawn=str(err)) for one in started}
     except StewardError as err:
-        return {one.submission: Outcome(unknown=str(err)) for one in started}
+        return {one.submission: TaskOutcome(unknown=str(err)) for one in started}
     whole = _refusal_of_all(answers, luxi)
     if not whole:
         return _divided(started, answers)
     if _UNREADABLE not in whole:
         # A drained or full queue is no fault of the task: it is planned again.
-        return {one.submission: Outcome(withdrawn=whole) for one in started}
+        return {one.submission: TaskOutcome(withdrawn=whole) for one in started}
     if len(started) == 1:
-        return {started[0].submission: Outcome(refused=whole)}
-    results: dict[str, Outcome] = {}
+        return {started[0].submission: TaskOutcome(refused=whole)}
+    results: dict[str, TaskOutcome] = {}
     for one in started:
         results |= _submit([one], luxi)
     return results
@@ -221,7 +221,9 @@ def _refusal_of_all(answers: Sequence[Submitted], luxi: Luxi) -> str:
     return error if error.startswith(luxi.where) else ""
 
 
-def _divided(started: Sequence[_AnyStarted], answers: Sequence[Submitted]) -> dict[str, Outcome]:
+def _divided(
+    started: Sequence[_AnyStarted], answers: Sequence[Submitted]
+) -> dict[str, TaskOutcome]:
     """The answers by submission."""
     rest = iter(answers)
     results = {}
@@ -229,7 +231,7 @@ def _divided(started: Sequence[_AnyStarted], answers: Sequence[Submitted]) -> di
         own = [next(rest) for _ in one.task.jobs]
         numbers = tuple(number for answer in own for number in answer.numbers)
         refused = "; ".join(answer.error for answer in own if answer.error)
-        results[one.submission] = Outcome(numbers, refused)
+        results[one.submission] = TaskOutcome(numbers, refused)
     return results
 
 

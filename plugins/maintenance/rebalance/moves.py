@@ -42,7 +42,7 @@ BALANCE: Final = "balance"
 _MIB_PER_GIB: Final = 1024
 
 
-class Found(NamedTuple):
+class FoundMoves(NamedTuple):
     """What can be done for a group now."""
 
     tasks: tuple[Task, ...]
@@ -66,7 +66,7 @@ class Groups:
         members = self._state.frame.group == self._numbers.get(group, -1)
         return Scorer(self._state, members).score if members.any() else None
 
-    def moves(self, group: str, left_out: Remaining) -> Found:
+    def moves(self, group: str, left_out: Remaining) -> FoundMoves:
         """The first moves of a plan that can be made at the same time; raises PluginError."""
         cluster = self._world.cluster
         request, ceiling = self._request(group, left_out), self._ceiling
@@ -77,7 +77,7 @@ class Groups:
             single = request._replace(max_moves=1, exclude=request.exclude | large)
             planned = self._planned(single, left_out)
         if not planned:
-            return Found((), f"no move gains {self._settings.min_gain:g}")
+            return FoundMoves((), f"no move gains {self._settings.min_gain:g}")
         first = job_sets(cluster, planned)[0]
         return self._tasks(group, steps(cluster, planned), first)
 
@@ -111,7 +111,7 @@ class Groups:
             min_gain_per_gib=settings.min_gain_per_gib,
         )
 
-    def _tasks(self, group: str, planned: Sequence[Step], first: Sequence[Job]) -> Found:
+    def _tasks(self, group: str, planned: Sequence[Step], first: Sequence[Job]) -> FoundMoves:
         cluster, settings = self._world.cluster, self._settings
         before = self.score(group) or 0.0
         tasks = list[Task]()
@@ -128,14 +128,14 @@ class Groups:
                     f"{_gib(settings.copy_per_hour)} are copied in an hour"
                 )
                 text = f"{len(tasks)} of {counted(number, 'planned move')} now: {reason}"
-                return Found(tuple(tasks), text, waits=True)
+                return FoundMoves(tuple(tasks), text, waits=True)
             self._copied += gib
             placed.append((cluster.instance(step.instance), step.after))
             after = self._score_after(group, placed)
             tasks.append(_task(step, job, (before, after)))
             before = after
         text = f"{len(tasks)} of {counted(number, 'planned move')} now"
-        return Found(tuple(tasks), text)
+        return FoundMoves(tuple(tasks), text)
 
     def _score_after(self, group: str, placed: Sequence[tuple[Any, tuple[str, ...]]]) -> float:
         members = self._state.frame.group == self._numbers[group]

@@ -26,7 +26,7 @@ from ganeti_steward.core.model.finding import is_name
 from ganeti_steward.core.model.opcodes import Job
 from ganeti_steward.core.model.requests import EVAC_ALL, Balance, NodeEvacuate, Request
 from ganeti_steward.plugins.maintenance.config import Maintd
-from ganeti_steward.plugins.maintenance.engine.decision import Planned
+from ganeti_steward.plugins.maintenance.engine.decision import PluginPlan
 from ganeti_steward.plugins.model.incident import Incident
 from ganeti_steward.plugins.model.task import (
     OPEN,
@@ -203,18 +203,18 @@ class PluginPlanner:
     def __init__(self, config: Config) -> None:
         self._plugins = _Plugins(config, config.plugins.load)
 
-    def __call__(self, incident: Incident, world: World) -> list[Planned]:
+    def __call__(self, incident: Incident, world: World) -> list[PluginPlan]:
         """What the first plugin that handles the incident plans."""
         try:
             name, given = self._plugins.ask(_Called.plans, incident, world)
             if not name:
-                return [Planned("", Wait(f"no plugin handles the action {incident.action}"))]
+                return [PluginPlan("", Wait(f"no plugin handles the action {incident.action}"))]
             with _checking(name):
                 _check_plans(given, incident, world)
         except PluginError as err:
             log_failure(err)
-            return [Planned(err.plugin, Wait(str(err)))]
-        return [Planned(name, plan) for plan in given]
+            return [PluginPlan(err.plugin, Wait(str(err)))]
+        return [PluginPlan(name, plan) for plan in given]
 
 
 class PluginRoutine:

@@ -11,7 +11,7 @@ from typing import Final
 
 from ganeti_steward.core.ganeti.signing import BadMessage, open_signed, sign
 from ganeti_steward.core.json_nesting import load_json
-from ganeti_steward.plugins.maintenance.confd.messages import MAGIC, Status
+from ganeti_steward.plugins.maintenance.confd.messages import MAGIC, ReplyStatus
 
 ADDRESS: Final = "127.0.0.1"
 
@@ -21,7 +21,12 @@ _LARGEST: Final = 2**16
 def reply(raw: bytes, key: bytes, master: str) -> bytes:
     """The answer to a query for the master; raises BadMessage for what is not signed."""
     inner = load_json(open_signed(key, raw.removeprefix(MAGIC)).text)
-    members = {"protocol": 1, "status": int(Status.OK), "answer": [master, "", ""], "serial": 1}
+    members = {
+        "protocol": 1,
+        "status": int(ReplyStatus.OK),
+        "answer": [master, "", ""],
+        "serial": 1,
+    }
     return MAGIC + sign(key, json.dumps(members), inner["rsalt"])
 
 

@@ -20,7 +20,7 @@ from ganeti_steward.plugins.simulation.operations import SimulatedOperations
 _ASSUMED: Final = Assumptions(job_failures=0, copied_per_second=1e5, migrated_per_second=1e5)
 
 
-class Submitted(NamedTuple):
+class SubmittedJob(NamedTuple):
     """A job, and the cluster as it was when the job was submitted."""
 
     number: int
@@ -37,17 +37,17 @@ class DemoLuxid(Luxid):
         self.cluster = SimulatedCluster(start, lambda: schedule.now)
         operations = SimulatedOperations(self.cluster, _ASSUMED)
         super().__init__(self.cluster, operations, schedule, clock, speed)
-        self._submitted: list[Submitted] = []
+        self._submitted: list[SubmittedJob] = []
 
     def submit(self, jobs: Sequence[Any]) -> list[Any]:
         """Take all jobs, or raise Refusal."""
         cluster, taken = self.cluster.cluster, super().submit(jobs)
         self._submitted += [
-            Submitted(number, job, cluster) for (_, number), job in zip(taken, jobs, strict=True)
+            SubmittedJob(number, job, cluster) for (_, number), job in zip(taken, jobs, strict=True)
         ]
         return taken
 
-    def submitted(self) -> tuple[Submitted, ...]:
+    def submitted(self) -> tuple[SubmittedJob, ...]:
         """All jobs, in their order."""
         with self.lock:
             return tuple(self._submitted)

@@ -17,12 +17,12 @@ from ganeti_steward.core.model.context import Context
 from ganeti_steward.core.model.job_state import SUCCESS
 from ganeti_steward.core.model.opcodes import MOVES, Job
 from ganeti_steward.plugins.maintenance.edges.audit import read_audit
-from ganeti_steward.plugins.maintenance.edges.history import CHANGE, HELD, TASK, Entry
+from ganeti_steward.plugins.maintenance.edges.history import CHANGE, HELD, TASK, AuditEntry
 from ganeti_steward.plugins.maintenance.engine.transitions import FORGOTTEN
 from ganeti_steward.plugins.maintenance.queue.short_jobs import QUERY_DATA
 from ganeti_steward.plugins.model.incident import STATES
 from ganeti_steward.plugins.model.task import MOVE
-from ganeti_steward.plugins.simulation.demo.luxid import DemoLuxid, Submitted
+from ganeti_steward.plugins.simulation.demo.luxid import DemoLuxid, SubmittedJob
 
 #: Characters before the text of each line.
 _INDENT: Final = " " * 18
@@ -39,7 +39,7 @@ class Narrator:
         """``audit``: the file; ``clock``: seconds."""
         self._luxid, self._audit, self._clock = luxid, audit, clock
         self._begun = clock()
-        self.entries: list[Entry] = []
+        self.entries: list[AuditEntry] = []
         """what the daemon has recorded, the oldest first"""
         self._jobs = 0
         self._running: list[int] = []
@@ -72,14 +72,14 @@ class Narrator:
                 if state.status != SUCCESS:
                     self.say("luxid", f"job {number} ended with {state.status}: {state.error}")
 
-    def _news(self) -> list[Entry]:
+    def _news(self) -> list[AuditEntry]:
         try:
             return read_audit(self._audit)[len(self.entries) :]
         except StewardError:
             # It is not there yet, or being written.
             return []
 
-    def _described(self, one: Submitted) -> str:
+    def _described(self, one: SubmittedJob) -> str:
         found = _moved(one.job, one.cluster)
         if not found:
             return ", ".join(_operations(one))
@@ -102,7 +102,7 @@ class Narrator:
         return found
 
 
-def _operations(one: Submitted) -> Iterator[str]:
+def _operations(one: SubmittedJob) -> Iterator[str]:
     for operation in one.job:
         what = operation.get("node_name") or operation.get("name") or ""
         yield f"{operation['OP_ID'].removeprefix('OP_').lower().replace('_', ' ')} {what}".rstrip()
@@ -144,7 +144,7 @@ def _not_used(avoided: Mapping[str, str]) -> str:
     return "".join(f"; {node} is not used: {why}" for node, why in sorted(avoided.items()))
 
 
-def _sentence(entry: Entry) -> str:
+def _sentence(entry: AuditEntry) -> str:
     """One entry of the audit log."""
     name = entry.node_name or entry.incident
     if entry.kind == CHANGE:
@@ -154,21 +154,21 @@ def _sentence(entry: Entry) -> str:
     return f"{name}: not now ({entry.event}): {entry.reason}"
 
 
-def is_held(entry: Entry, node: str) -> bool:
+def is_held(entry: AuditEntry, node: str) -> bool:
     """Whether something was not done for a node."""
     return entry.kind == HELD and entry.node_name == node
 
 
-def is_moving(entry: Entry, node: str) -> bool:
+def is_moving(entry: AuditEntry, node: str) -> bool:
     """Whether the first instances leave a node."""
     return entry.kind == TASK and entry.event == MOVE and entry.node_name == node
 
 
-def is_over(entry: Entry, node: str) -> bool:
+def is_over(entry: AuditEntry, node: str) -> bool:
     """Whether nothing more is done for a node."""
     return entry.kind == CHANGE and entry.node_name == node and has_result(entry)
 
 
-def has_result(entry: Entry) -> bool:
+def has_result(entry: AuditEntry) -> bool:
     """Whether a change ends in a state with a result."""
     return entry.after in STATES and bool(STATES[entry.after].result)

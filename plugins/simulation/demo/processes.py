@@ -44,7 +44,7 @@ class Processes:
         self._start("an agent", _AGENT, config, errors, arguments)
 
     def daemon(self, config: Path, errors: Path, options: Mapping[str, Any]) -> None:
-        """The daemon; ``options``: fields of its `Options`."""
+        """The daemon; ``options``: fields of its `DaemonOptions`."""
         self._start("the maintenance daemon", _DAEMON, config, errors, [json.dumps(options)])
 
     def _start(
@@ -87,11 +87,11 @@ class Processes:
 
 def daemon(options: str) -> int:
     """What the daemon's process runs; ``options``: as JSON."""
-    from ganeti_steward.plugins.maintenance.daemon.parts import Options
+    from ganeti_steward.plugins.maintenance.daemon.parts import DaemonOptions
     from ganeti_steward.plugins.maintenance.daemon.process import run_daemon
 
     try:
-        return run_daemon(Options(**load_json(options)))
+        return run_daemon(DaemonOptions(**load_json(options)))
     except StewardError as err:
         print(err, file=sys.stderr)
         return 1

@@ -19,10 +19,10 @@ from thorough import often
 
 from ganeti_steward.core.ganeti.hmac_key import KeyFile, NoKey
 from ganeti_steward.core.ganeti.signing import BadMessage, sign
-from ganeti_steward.core.node_agent.protocol import Outcome, RepairRequest
+from ganeti_steward.core.node_agent.protocol import CommandEnd, RepairRequest
 from ganeti_steward.core.process.trusted_program import Forbidden
-from ganeti_steward.diagnose.agent.http import Application
-from ganeti_steward.diagnose.agent.repairs import REQUEST_LIMIT, Refused, Unreadable, salt_of
+from ganeti_steward.diagnose.agent.http import AgentApplication
+from ganeti_steward.diagnose.agent.repairs import REQUEST_LIMIT, RepairRefused, Unreadable, salt_of
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def test_by_the_nodes_name(bench: Bench) -> None:
 
 @pytest.mark.parametrize("status", [1, 255, -9, None])
 def test_whatever_came_of_it_is_an_answer(bench: Bench, status: int | None) -> None:
-    bench.execute = lambda _: Outcome(status, "\udcff\0ä", "why")
+    bench.execute = lambda _: CommandEnd(status, "\udcff\0ä", "why")
     answer = bench.ask(request(bench.nonce()))
     assert answer is not None
     assert (answer["status"], answer["output"], answer["fault"]) == (status, "\udcff\0ä", "why")
@@ -195,9 +195,9 @@ def test_without_a_key(bench: Bench, log: pytest.LogCaptureFixture) -> None:
 
 
 def test_a_key_that_goes_while_it_runs(bench: Bench) -> None:
-    def leave(_: RepairRequest) -> Outcome:
+    def leave(_: RepairRequest) -> CommandEnd:
         bench.key_file.unlink()
-        return Outcome(0)
+        return CommandEnd(0)
 
     bench.execute = leave
     with pytest.raises(NoKey):
@@ -208,13 +208,13 @@ def test_a_key_that_goes_while_it_runs(bench: Bench) -> None:
 def test_a_command_that_must_not_be_run(bench: Bench, log: pytest.LogCaptureFixture) -> None:
     """Names of commands are not guessed any faster than keys."""
 
-    def forbid(_: RepairRequest) -> Outcome:
+    def forbid(_: RepairRequest) -> CommandEnd:
         raise Forbidden("it is not root's")
 
     bench.execute = forbid
     for seconds in (1, 2, 4):
         assert bench.ask(request(bench.nonce())) is None
-        with pytest.raises(Refused):
+        with pytest.raises(RepairRefused):
             bench.nonce()
         bench.wait(seconds)
     assert reasons(log) == ["it is not root's"] * 3
@@ -229,7 +229,7 @@ def test_a_forger_is_not_listened_to_for_a_while(
         # Neither examined nor logged, whatever it is.
         for _ in range(100):
             assert bench.ask(b"forged again", FORGER) is None
-            with pytest.raises(Refused):
+            with pytest.raises(RepairRefused):
                 bench.nonce(FORGER)
         # The master does not notice.
         assert bench.ask(request(bench.nonce())) is not None
@@ -279,10 +279,10 @@ def test_a_master_that_made_a_mistake_is_forgiven(bench: Bench) -> None:
 def test_one_repair_at_a_time(bench: Bench, log: pytest.LogCaptureFixture) -> None:
     begun, may_end = threading.Event(), threading.Event()
 
-    def wait(_: RepairRequest) -> Outcome:
+    def wait(_: RepairRequest) -> CommandEnd:
         begun.set()
         assert may_end.wait(300)
-        return Outcome(0)
+        return CommandEnd(0)
 
     bench.execute = wait
     raw = request(bench.nonce())
@@ -299,13 +299,13 @@ def test_one_repair_at_a_time(bench: Bench, log: pytest.LogCaptureFixture) -> No
 
 
 def test_a_failing_execution_frees_the_place(bench: Bench) -> None:
-    def fail(_: RepairRequest) -> Outcome:
+    def fail(_: RepairRequest) -> CommandEnd:
         raise RuntimeError
 
     bench.execute = fail
     with suppress(RuntimeError):
         bench.ask(request(bench.nonce()))
-    bench.execute = lambda _: Outcome(0)
+    bench.execute = lambda _: CommandEnd(0)
     assert bench.ask(request(bench.nonce())) is not None
 
 
@@ -335,7 +335,7 @@ def test_the_log_is_one_line_each(bench: Bench, log: pytest.LogCaptureFixture) -
     evil = "x\n2026-11-21: steward INFO repair ended"
     bench.ask(sign(KEY, json.dumps(message(node=evil)), bench.nonce()))
     bench.wait()
-    bench.execute = lambda _: Outcome(0, evil, evil)
+    bench.execute = lambda _: CommandEnd(0, evil, evil)
     bench.ask(request(bench.nonce()))
     assert len(log.records) == 3
     assert not any("\n" in record.getMessage() for record in log.records)
@@ -349,7 +349,7 @@ def test_a_failure_of_the_program_itself(bench: Bench, log: pytest.LogCaptureFix
             raise RuntimeError("broken")
 
     reports: Any = Broken()
-    application = Application(reports, KeyFile(str(bench.key_file)), bench.repairs)
+    application = AgentApplication(reports, KeyFile(str(bench.key_file)), bench.repairs)
     started: list[Any] = []
     environ = {"REQUEST_METHOD": "GET", "PATH_INFO": "/1/report/all"}
     body: Any = application(environ, lambda *given: started.append(given))

@@ -10,7 +10,7 @@ import pytest
 from repair_bench import Bench
 from repair_requests import COMMAND, request
 
-from ganeti_steward.core.node_agent.protocol import Outcome
+from ganeti_steward.core.node_agent.protocol import CommandEnd
 from ganeti_steward.core.node_agent.remembered import ENDED
 from ganeti_steward.diagnose.agent.memory import FILE, KEPT
 
@@ -31,9 +31,9 @@ class Node:
         self.bench = Bench(self.path, self.now, pause)
         self.bench.execute = self._execute
 
-    def _execute(self, _: object) -> Outcome:
+    def _execute(self, _: object) -> CommandEnd:
         self.runs += 1
-        return Outcome(0, "fixed\n")
+        return CommandEnd(0, "fixed\n")
 
     def wait(self, seconds: float) -> None:
         self.now += seconds

@@ -21,7 +21,7 @@ from whitelists import needs_root, whitelist
 
 from ganeti_steward.core.ganeti.signing import sign
 from ganeti_steward.core.ganeti.this_node import this_node
-from ganeti_steward.core.node_agent.protocol import Outcome
+from ganeti_steward.core.node_agent.protocol import CommandEnd
 from ganeti_steward.core.process.trusted_program import Forbidden
 from ganeti_steward.diagnose.agent.memory import FILE, KEPT, OUTPUT, SET_ASIDE
 from ganeti_steward.plugins.maintenance.edges.client import OutcomeUnknown
@@ -109,7 +109,7 @@ def test_the_same_id_with_another_command(node: Node) -> None:
 def test_while_it_runs(node: Node) -> None:
     begun, may_end = threading.Event(), threading.Event()
 
-    def wait(_: object) -> Outcome:
+    def wait(_: object) -> CommandEnd:
         begun.set()
         assert may_end.wait(300)
         return run(node.path)
@@ -159,7 +159,7 @@ def test_queried_before_it_comes(node: Node, id_: str) -> None:
 
 
 def test_a_command_that_must_not_be_run(node: Node) -> None:
-    def forbid(_: object) -> Outcome:
+    def forbid(_: object) -> CommandEnd:
         raise Forbidden("it is not root's")
 
     node.bench.execute = forbid
@@ -170,7 +170,7 @@ def test_a_command_that_must_not_be_run(node: Node) -> None:
 
 
 def test_an_execution_that_breaks(node: Node) -> None:
-    def fail(_: object) -> Outcome:
+    def fail(_: object) -> CommandEnd:
         raise RuntimeError("broken")
 
     node.bench.execute = fail
@@ -282,7 +282,7 @@ def test_a_disk_that_comes_back(node: Node) -> None:
 
 def test_it_does_not_grow(node: Node) -> None:
     """The oldest are forgotten; what was submitted before them is not run again."""
-    node.bench.execute = lambda _: Outcome(0, "x" * 10_000 + "end", "y" * 10_000)
+    node.bench.execute = lambda _: CommandEnd(0, "x" * 10_000 + "end", "y" * 10_000)
     for number in range(KEPT + 5):
         node.bench.now = LATER + 1000 * number
         node.repair(f"id-{number}", int(node.bench.now))
@@ -380,9 +380,13 @@ def test_the_agent_is_ended_while_a_command_runs(
     with real(tmp_path, commands) as agent:
         found = agent.client().repair_state(this_node().identity, "id-1", LATER)
         again = repaired(agent)
-    assert (found.state, found.command, found.outcome) == (state, COMMAND, Outcome(None, "", fault))
+    assert (found.state, found.command, found.outcome) == (
+        state,
+        COMMAND,
+        CommandEnd(None, "", fault),
+    )
     if fault:
-        assert learnt == [again] == [str(Outcome(None, "", fault))]
+        assert learnt == [again] == [str(CommandEnd(None, "", fault))]
     else:
         assert "the connection broke" in learnt[0]
         assert "the command with its id is lost" in again

@@ -23,7 +23,7 @@ from ganeti_steward.allocators.cli.check import Counts
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.plugins.exporter.cli.exporter import add_arguments
 from ganeti_steward.plugins.exporter.figures import CountedSize, Figures, GroupFigures
-from ganeti_steward.plugins.exporter.metrics import Application, Reading, Readings, rendered
+from ganeti_steward.plugins.exporter.metrics import MetricsApplication, Reading, Readings, rendered
 
 DATA: Final = ROOT / "tests" / "data"
 PROGRAM: Final = str(Path(sys.executable).with_name("gnt-steward"))
@@ -161,7 +161,7 @@ def test_failures_leave_no_old_figures() -> None:
     assert not any(name.startswith("steward_cluster_") for name in found)
 
 
-def answer(application: Application, path: str, method: str = "GET") -> tuple[str, bytes]:
+def answer(application: MetricsApplication, path: str, method: str = "GET") -> tuple[str, bytes]:
     seen: list[str] = []
     environ = {"REQUEST_METHOD": method, "PATH_INFO": path}
     body = b"".join(application(environ, lambda status, headers: seen.append(status)))  # type: ignore[arg-type,return-value]
@@ -170,7 +170,7 @@ def answer(application: Application, path: str, method: str = "GET") -> tuple[st
 
 def test_paths() -> None:
     readings = Readings(lambda: FIGURES, 1)
-    application = Application(readings)
+    application = MetricsApplication(readings)
     assert answer(application, "/healthz") == (
         "503",
         b'{"ok": false, "reason": "the cluster was not read yet"}',

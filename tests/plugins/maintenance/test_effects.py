@@ -10,7 +10,13 @@ import pytest
 
 from ganeti_steward.allocators.jobs.operations import failover, migrate
 from ganeti_steward.plugins.filters.lint.opcode_table import opcode_table
-from ganeti_steward.plugins.maintenance.effects import _TARGETS, TABLE, Effects, Facts, effects_of
+from ganeti_steward.plugins.maintenance.effects import (
+    _TARGETS,
+    TABLE,
+    ClusterFacts,
+    Effects,
+    effects_of,
+)
 from ganeti_steward.plugins.model.operations import set_role, set_tags
 
 GANETI: Final = sorted(Path("/usr/share/ganeti").glob("3.[0-9]"))
@@ -19,7 +25,7 @@ _PRINT: Final = (
     "print(*opcodes.OP_MAPPING)"
 )
 
-FACTS: Final = Facts(
+FACTS: Final = ClusterFacts(
     {
         "n1.lab": ("u1", "g1", "default"),
         "n2.lab": ("u2", "g1", "default"),

@@ -26,7 +26,7 @@ from ganeti_steward.core.model.opcodes import MOVES, Job
 from ganeti_steward.plugins.maintenance.config import ACT, Maintd, Rebalance
 from ganeti_steward.plugins.maintenance.effects import effects_of
 from ganeti_steward.plugins.maintenance.engine import effect_brakes, routine, tasks
-from ganeti_steward.plugins.maintenance.engine.decision import CommandResult, Inputs, Planned
+from ganeti_steward.plugins.maintenance.engine.decision import CommandResult, Inputs, PluginPlan
 from ganeti_steward.plugins.maintenance.engine.step import step
 from ganeti_steward.plugins.maintenance.harep.plugin import Plugin as Harep
 from ganeti_steward.plugins.maintenance.rebalance.plugin import Rebalancing
@@ -137,12 +137,12 @@ def begin(source: Source, situation: str) -> World:
 BUILT_IN: Final = PluginPlanner(parse_config("steward.toml", b"[maintd]\nrepair-storage = true\n"))
 
 
-def planner(name: str) -> Callable[[Incident, World], list[Planned]]:
+def planner(name: str) -> Callable[[Incident, World], list[PluginPlan]]:
     mine = example("steward_plan") if name.startswith("example") else None
 
-    def plan(about: Incident, world: World) -> list[Planned]:
+    def plan(about: Incident, world: World) -> list[PluginPlan]:
         found = mine(about, world) if mine else None
-        return BUILT_IN(about, world) if found is None else [Planned("", one) for one in found]
+        return BUILT_IN(about, world) if found is None else [PluginPlan("", one) for one in found]
 
     return plan
 

@@ -21,7 +21,7 @@ from ganeti_steward.plugins.maintenance.engine.decision import (
     Decision,
     Inputs,
     Lasting,
-    Planned,
+    PluginPlan,
     Recent,
     Started,
 )
@@ -354,9 +354,9 @@ def evacuating(config: Maintd = CONFIG, node: str = "node2") -> Maintained:
     return cluster
 
 
-def plan(incident: Incident, world: World) -> list[Planned]:
+def plan(incident: Incident, world: World) -> list[PluginPlan]:
     """What a small repair plans: like the built-in ones, without an engine for targets."""
-    return [Planned("simulated", one) for one in _plans(incident, world)]
+    return [PluginPlan("simulated", one) for one in _plans(incident, world)]
 
 
 def _plans(incident: Incident, world: World) -> Iterable[Task | Done | Failed | Wait]:

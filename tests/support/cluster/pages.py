@@ -13,7 +13,7 @@ from ganeti_steward.allocators.overview.amounts import Overview
 from ganeti_steward.allocators.overview.filled import overview, with_placed
 from ganeti_steward.allocators.state.load import load
 from ganeti_steward.core.iallocator.message import read_message
-from ganeti_steward.plugins.maintenance.edges.history import Entry
+from ganeti_steward.plugins.maintenance.edges.history import AuditEntry
 from ganeti_steward.plugins.maintenance.edges.poll import Poll
 from ganeti_steward.plugins.maintenance.edges.status import RoundLine, Status
 from ganeti_steward.plugins.model.incident import Incident, Submission
@@ -88,15 +88,51 @@ def busy(nodes: int = 12) -> Status:
     silent = Silent(NOW - 12 * MINUTE, "no connection: connection refused")
     status = _observed(status, {first: evacuate, second: evacuate, third: silent})
     history = [
-        Entry(NOW - 50 * MINUTE, "change", one.uuid, one.node, first, "observed", "new", "noted",
-              "it reports evacuate"),
-        Entry(NOW - 40 * MINUTE, "task", one.uuid, one.node, first, "drain", "", "",
-              f"drain node {first}"),
-        Entry(NOW - 40 * MINUTE, "change", one.uuid, one.node, first, "started", "noted", "pending",
-              f"drain node {first}"),
-        Entry(NOW - 3 * MINUTE, "held", two.uuid, two.node, second, "most-nodes", "", "",
-              "1 node is under repair, the limit is 1"),
-    ]  # fmt: skip
+        AuditEntry(
+            NOW - 50 * MINUTE,
+            "change",
+            one.uuid,
+            one.node,
+            first,
+            "observed",
+            "new",
+            "noted",
+            "it reports evacuate",
+        ),
+        AuditEntry(
+            NOW - 40 * MINUTE,
+            "task",
+            one.uuid,
+            one.node,
+            first,
+            "drain",
+            "",
+            "",
+            f"drain node {first}",
+        ),
+        AuditEntry(
+            NOW - 40 * MINUTE,
+            "change",
+            one.uuid,
+            one.node,
+            first,
+            "started",
+            "noted",
+            "pending",
+            f"drain node {first}",
+        ),
+        AuditEntry(
+            NOW - 3 * MINUTE,
+            "held",
+            two.uuid,
+            two.node,
+            second,
+            "most-nodes",
+            "",
+            "",
+            "1 node is under repair, the limit is 1",
+        ),
+    ]
     held = (
         Held(two.uuid, "most-nodes", "1 node is under repair, the limit is 1"),
         Held(one.uuid, "wait", "4 moves run already, the limit for one node is 4"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ganeti_steward.allocators.overview.amounts import Amount, Filled, FilledGroup
-from ganeti_steward.plugins.maintenance.edges.history import Entry
+from ganeti_steward.plugins.maintenance.edges.history import AuditEntry
 from ganeti_steward.plugins.maintenance.edges.poll import Poll
 from ganeti_steward.plugins.maintenance.edges.status import RoundLine, Status
 from ganeti_steward.plugins.model.incident import Incident, Submission
@@ -74,7 +74,7 @@ STATUS: Final = Status(
     started_tasks={"drain": 1, "move": 4},
     recent=(RoundLine(9, NOW - 30 * SECOND, 0.5, 2, 1, ""),),
     history=(
-        Entry(
+        AuditEntry(
             NOW, "change", INCIDENT.uuid, "uuid-1", "node1.lab", "started", "noted", "pending", "it"
         ),
     ),

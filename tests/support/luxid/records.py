@@ -13,7 +13,7 @@ from confd_servers import KEY
 from ganeti_steward.core.ganeti.luxi import Luxi
 from ganeti_steward.plugins.filters.filter_rules import FilterRule
 from ganeti_steward.plugins.filters.rule_notes import RECORD_SOURCE
-from ganeti_steward.plugins.maintenance.edges.record import Signed, sign_record, write_record
+from ganeti_steward.plugins.maintenance.edges.record import SignedRecord, sign_record, write_record
 from ganeti_steward.plugins.maintenance.edges.store import Store, rule_of
 from ganeti_steward.plugins.model.incident import Incident
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 _COUNTERS: Final = count(1)
 
 
-def signed(incident: Incident, counter: int = 0, key: bytes = KEY) -> Signed:
+def signed(incident: Incident, counter: int = 0, key: bytes = KEY) -> SignedRecord:
     """The record of an incident; ``counter``: by default higher than those before."""
     number = counter or next(_COUNTERS)
-    return Signed(incident, number, sign_record(incident, number, key))
+    return SignedRecord(incident, number, sign_record(incident, number, key))
 
 
 def recorded(incident: Incident) -> FilterRule:
@@ -36,7 +36,7 @@ def recorded(incident: Incident) -> FilterRule:
 
 def unsigned(incident: Incident) -> FilterRule:
     """The filter rule of an incident as the version before has written it."""
-    return rule_of(Signed(incident, 0, write_record(incident)), 0)
+    return rule_of(SignedRecord(incident, 0, write_record(incident)), 0)
 
 
 def signing_store(luxi: Luxi, **more: Any) -> Store:

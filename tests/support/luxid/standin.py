@@ -16,8 +16,8 @@ from live import Ganeti
 from standin_effects import EFFECTS
 
 from ganeti_steward.plugins.filters.queue import Schedule
-from ganeti_steward.plugins.simulation.jobs import Failed, Operation
-from ganeti_steward.plugins.simulation.luxid import Luxid, Refusal
+from ganeti_steward.plugins.simulation.jobs import JobFailed, Operation
+from ganeti_steward.plugins.simulation.luxid import Luxid, LuxidRefusal
 
 Row = dict[str, Any]
 
@@ -38,7 +38,7 @@ class _Operations:
         known = {"", *names}
         for kind, name, text in self.faults:
             if operation["OP_ID"] == kind and name in known:
-                raise Failed(text, kind="OpExecError")
+                raise JobFailed(text, kind="OpExecError")
         return EFFECTS[operation["OP_ID"]](self.ganeti, dict(operation))
 
 
@@ -72,7 +72,7 @@ class StandIn(Luxid):
         for operation in (op for job in jobs for op in job):
             if operation["OP_ID"] not in EFFECTS:
                 fault = f"Unknown opcode {operation['OP_ID']}"
-                raise Refusal(f"Failed to parse request: SubmitManyJobs: {fault}")
+                raise LuxidRefusal(f"Failed to parse request: SubmitManyJobs: {fault}")
         return super().submit(jobs)
 
     def _store(self, numbers: Sequence[int], jobs: Sequence[Sequence[Any]]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from ganeti_steward.plugins.simulation.jobs import Failed
+from ganeti_steward.plugins.simulation.jobs import JobFailed
 
 if TYPE_CHECKING:
     from live import Ganeti
@@ -20,14 +20,14 @@ def _instance(ganeti: Ganeti, op: Row) -> Row:
     name = op["instance_name"]
     found = next((row for row in ganeti.instances if row["name"] == name), None)
     if found is None:
-        raise Failed(f"Instance '{name}' not known", "unknown_entity")
+        raise JobFailed(f"Instance '{name}' not known", "unknown_entity")
     return found
 
 
 def _node(ganeti: Ganeti, name: str) -> Row:
     found = next((row for row in ganeti.nodes if row["name"] == name), None)
     if found is None:
-        raise Failed(f"Node '{name}' not known", "unknown_entity")
+        raise JobFailed(f"Node '{name}' not known", "unknown_entity")
     return found
 
 
@@ -43,15 +43,15 @@ def _move(ganeti: Ganeti, op: Row) -> None:
     )
     if template in ("plain", "file"):
         text = f"Instance's disk layout '{template}' does not allow migrations"
-        raise Failed(text, "wrong_state")
+        raise JobFailed(text, "wrong_state")
     if secondaries and target not in (None, *secondaries):
         text = (
             f"Instances with disk types {template} cannot be {_MOVED[op['OP_ID']]} to arbitrary "
             "nodes (neither an iallocator nor a target node can be passed)"
         )
-        raise Failed(text, "wrong_input")
+        raise JobFailed(text, "wrong_input")
     if not secondaries and target is None:
-        raise Failed("A target node is needed", "wrong_input")
+        raise JobFailed("A target node is needed", "wrong_input")
     node = _node(ganeti, target or secondaries[0])
     _check_usable(node)
     if secondaries:
@@ -63,9 +63,9 @@ def _check_usable(node: Row) -> None:
     name = node["name"]
     if node["offline"]:
         text = f"Can't get data from node {name}: Node is marked offline"
-        raise Failed(text, "environment_error")
+        raise JobFailed(text, "environment_error")
     if node["drained"]:
-        raise Failed(f"Can't use drained node {name}", "wrong_state")
+        raise JobFailed(f"Can't use drained node {name}", "wrong_state")
 
 
 def _replace(ganeti: Ganeti, op: Row) -> None:
@@ -77,7 +77,7 @@ def _replace(ganeti: Ganeti, op: Row) -> None:
     ):
         if node["name"] in names:
             text = f"The specified node is {word} node of the instance"
-            raise Failed(text, "wrong_input")
+            raise JobFailed(text, "wrong_input")
     _check_usable(node)
     instance["snodes"] = [node["name"]]
 
@@ -89,14 +89,14 @@ def _set_params(ganeti: Ganeti, op: Row) -> list[list[str]]:
     node = _node(ganeti, op["node_name"])
     if node["master"]:
         text = "The master role can be changed only via master-failover"
-        raise Failed(text, "wrong_input")
+        raise JobFailed(text, "wrong_input")
     leaves = node["master_candidate"] and bool(op.get("drained") or op.get("offline"))
     if leaves and not op.get("auto_promote") and _candidates(ganeti) <= _pool(ganeti):
         text = (
             "Not enough master candidates, please pass auto promote option to allow promotion "
             "(--auto-promote or RAPI auto_promote=True)"
         )
-        raise Failed(text, "wrong_state")
+        raise JobFailed(text, "wrong_state")
     wanted = {flag: op[flag] for flag in _FLAGS if op.get(flag) is not None}
     if any(wanted.values()):
         wanted = dict.fromkeys(_FLAGS, False) | wanted
@@ -143,7 +143,7 @@ def _remove_tags(ganeti: Ganeti, op: Row) -> None:
     tags = _tags(ganeti, op)
     if missing := [tag for tag in op["tags"] if tag not in tags]:
         names = ", ".join(f"'{tag}'" for tag in missing)
-        raise Failed(f"Tag(s) {names} not found", "unknown_entity")
+        raise JobFailed(f"Tag(s) {names} not found", "unknown_entity")
     tags[:] = [tag for tag in tags if tag not in op["tags"]]
 
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 from repair_bench import Bench
 from repair_requests import request
 
-from ganeti_steward.core.node_agent.protocol import Outcome
+from ganeti_steward.core.node_agent.protocol import CommandEnd
 from ganeti_steward.diagnose.agent import memory, repairs
 
 #: The id of the request.
@@ -38,11 +38,11 @@ def runs(path: Path) -> int:
     return len(file.read_text().splitlines()) if file.exists() else 0
 
 
-def run(path: Path) -> Outcome:
+def run(path: Path) -> CommandEnd:
     """What the command does."""
     with (path / "runs").open("a") as file:
         file.write("run\n")
-    return Outcome(0, "fixed\n")
+    return CommandEnd(0, "fixed\n")
 
 
 def _killing(number: int, function: Callable[..., Any]) -> Callable[..., Any]:

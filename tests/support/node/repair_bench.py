@@ -13,17 +13,17 @@ from repair_requests import KEY, NODE, RSALT
 
 from ganeti_steward.core.ganeti.hmac_key import KeyFile
 from ganeti_steward.core.ganeti.signing import verify
-from ganeti_steward.core.node_agent.protocol import Outcome, RepairRequest
+from ganeti_steward.core.node_agent.protocol import CommandEnd, RepairRequest
 from ganeti_steward.diagnose.agent.memory import Memory
 from ganeti_steward.diagnose.agent.nonces import Nonces
 from ganeti_steward.diagnose.agent.penalties import LONGEST, Penalties
-from ganeti_steward.diagnose.agent.repairs import Refused, Repairs
+from ganeti_steward.diagnose.agent.repairs import RepairRefused, Repairs
 
 MASTER: Final = "192.0.2.1"
 FORGER: Final = "192.0.2.66"
 LIFE: Final = 30.0
 
-Execute = Callable[[RepairRequest], Outcome]
+Execute = Callable[[RepairRequest], CommandEnd]
 
 
 class Bench:
@@ -36,7 +36,7 @@ class Bench:
         """
         self.now, self.again_after = now, again_after
         self.run: list[RepairRequest] = []
-        self.execute: Execute = lambda _: Outcome(0, "done\n")
+        self.execute: Execute = lambda _: CommandEnd(0, "done\n")
         self.memory = path / "diagnose" / "commands"
         self.key_file = path / "hmac.key"
         self.key_file.write_bytes(KEY)
@@ -55,7 +55,7 @@ class Bench:
             Memory(str(self.memory), lambda: self.now, self.again_after),
         )
 
-    def _execute(self, request: RepairRequest) -> Outcome:
+    def _execute(self, request: RepairRequest) -> CommandEnd:
         outcome = self.execute(request)
         self.run.append(request)
         return outcome
@@ -76,7 +76,7 @@ class Bench:
     ) -> dict[str, Any] | None:
         try:
             answer = call(caller, raw)
-        except Refused:
+        except RepairRefused:
             return None
         content: dict[str, Any] = json.loads(verify(self.key_file.read_bytes(), answer, RSALT))
         return content

@@ -21,7 +21,7 @@ from ganeti_steward.plugins.filters.analysis.cli.inputs import (
     most_running,
     usable_rules,
 )
-from ganeti_steward.plugins.filters.analysis.explain import Explanation, Step, explain
+from ganeti_steward.plugins.filters.analysis.explain import Explanation, RuleStep, explain
 from ganeti_steward.plugins.filters.chain import Unknown, known
 from ganeti_steward.plugins.filters.filter_rules import CONTINUE
 from ganeti_steward.plugins.filters.rule_notes import shown_action
@@ -82,7 +82,7 @@ def _applying(found: Explanation) -> str:
     return "no rule applies" if found.applying is None else f"applies: {found.applying.uuid}"
 
 
-def _verdict(step: Step, found: Explanation) -> str:
+def _verdict(step: RuleStep, found: Explanation) -> str:
     action = shown_action(step.rule)
     if step.matched is None:
         return f"{action}: it is unknown whether it matches"

@@ -15,7 +15,7 @@ from worlds import NOW, incident
 
 from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.plugins.maintenance.edges.audit import INCIDENTS, OBJECTS, Audit, KeptRow
-from ganeti_steward.plugins.maintenance.edges.history import Entry
+from ganeti_steward.plugins.maintenance.edges.history import AuditEntry
 from ganeti_steward.plugins.maintenance.edges.record import write_record
 from ganeti_steward.plugins.model.incident import Incident, Submission
 
@@ -243,11 +243,11 @@ def audit(front: Front, tmp_path: Path) -> None:
     common = {"node": "u1", "node_name": "node1.lab"}
     log.write(
         [
-            Entry(NOW, "change", "abc1", event="reported", before="new", after="noted",
+            AuditEntry(NOW, "change", "abc1", event="reported", before="new", after="noted",
                   reason="node1.lab reports evacuate", **common),
-            Entry(NOW + 10**9, "held", "abc1", event="hold", before="", after="",
+            AuditEntry(NOW + 10**9, "held", "abc1", event="hold", before="", after="",
                   reason="held for 300 s", **common),
-            Entry(NOW + 2 * 10**9, "held", "cluster", "", "", "master", "", "", "undecided"),
+            AuditEntry(NOW + 2 * 10**9, "held", "cluster", "", "", "master", "", "", "undecided"),
         ]
     )  # fmt: skip
 

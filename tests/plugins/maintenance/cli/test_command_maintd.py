@@ -19,7 +19,7 @@ from ganeti_steward.plugins.maintenance.edges.poll import Poll
 from ganeti_steward.plugins.maintenance.edges.status import Status, status_lines
 from ganeti_steward.plugins.maintenance.engine.decision import Inputs
 from ganeti_steward.plugins.maintenance.engine.transitions import mermaid
-from ganeti_steward.plugins.maintenance.page.http import Application, StatusServer
+from ganeti_steward.plugins.maintenance.page.http import StatusApplication, StatusServer
 from ganeti_steward.plugins.model.incident import Incident
 from ganeti_steward.plugins.model.task import Held
 from ganeti_steward.plugins.model.world import Reported, Silent
@@ -105,7 +105,7 @@ def test_replay_names_a_broken_line(front: Front, tmp_path: Path) -> None:
 
 @pytest.fixture
 def server() -> Iterator[StatusServer]:
-    server = StatusServer(Application(Status(NOW), lambda: 60, lambda: NOW), "127.0.0.1", 0)
+    server = StatusServer(StatusApplication(Status(NOW), lambda: 60, lambda: NOW), "127.0.0.1", 0)
     server.start()
     yield server
     server.stop()

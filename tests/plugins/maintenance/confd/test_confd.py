@@ -21,7 +21,7 @@ from ganeti_steward.plugins.maintenance.confd.messages import (
     MASTER_FIELDS,
     BadReply,
     QueryType,
-    Status,
+    ReplyStatus,
     read_reply,
     request,
 )
@@ -42,7 +42,9 @@ def test_all_candidates_are_queried_with_a_salt_each(cluster: Cluster) -> None:
     before = int(time.time())
     found = cluster.client().query(QueryType.CLUSTER_MASTER, MASTER_FIELDS, all_replies=True)
     assert sorted(one.peer for one in found) == ["127.0.0.2", "127.0.0.3", "127.0.0.4"]
-    assert {(one.status, one.answer, one.serial) for one in found} == {(Status.OK, "node1.lab", 5)}
+    assert {(one.status, one.answer, one.serial) for one in found} == {
+        (ReplyStatus.OK, "node1.lab", 5)
+    }
     sent = [open_signed(KEY, s.requests[0].removeprefix(MAGIC)) for s in cluster.servers]
     inner = [json.loads(one.text) for one in sent]
     assert len({one["rsalt"] for one in inner}) == 3
@@ -150,6 +152,6 @@ def test_an_error_reply_is_a_reply() -> None:
     found = read_reply(
         reply(raw, "bad argument", 0, status=1), key=KEY, reply_salt="salt-of-mine", peer="x"
     )
-    assert (found.status, found.answer, found.serial) == (Status.ERROR, "bad argument", 0)
+    assert (found.status, found.answer, found.serial) == (ReplyStatus.ERROR, "bad argument", 0)
     with pytest.raises(BadReply, match="its salt"):
         read_reply(reply(raw), key=KEY, reply_salt="another-salt", peer="x")

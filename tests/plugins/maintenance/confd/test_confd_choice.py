@@ -14,13 +14,13 @@ from ganeti_steward.plugins.maintenance.confd.choice import (
     newest,
     vote,
 )
-from ganeti_steward.plugins.maintenance.confd.messages import Reply, Status
+from ganeti_steward.plugins.maintenance.confd.messages import Reply, ReplyStatus
 
 ME: Final = "node1.lab"
 OTHER: Final = "node2.lab"
 
 
-def replies(*answers: tuple[Any, int], status: Status = Status.OK) -> list[Reply]:
+def replies(*answers: tuple[Any, int], status: ReplyStatus = ReplyStatus.OK) -> list[Reply]:
     return [
         Reply(f"192.0.2.{at}", status, answer, serial)
         for at, (answer, serial) in enumerate(answers, 1)
@@ -32,9 +32,9 @@ def test_the_highest_serial_counts() -> None:
 
 
 def test_a_success_counts_before_an_error() -> None:
-    error = replies(("not loaded", 9), status=Status.ERROR)
+    error = replies(("not loaded", 9), status=ReplyStatus.ERROR)
     assert newest([*error, *replies(("right", 2))]).answer == "right"
-    assert newest(error).status is Status.ERROR
+    assert newest(error).status is ReplyStatus.ERROR
 
 
 def test_different_answers_of_one_serial_are_no_answer() -> None:
@@ -58,7 +58,7 @@ def test_enough(queried: int, needed: int) -> None:
 
 def test_disagreeing_replies_are_not_enough() -> None:
     assert not is_enough(replies(("a", 1), ("b", 1), ("a", 2)), 3)
-    assert not is_enough(replies(("a", 1), ("a", 1), status=Status.ERROR), 2)
+    assert not is_enough(replies(("a", 1), ("a", 1), status=ReplyStatus.ERROR), 2)
 
 
 def masters(*names: str, serial: int = 7) -> list[Reply]:
@@ -77,7 +77,7 @@ def masters(*names: str, serial: int = 7) -> list[Reply]:
         (masters(OTHER), 5, Mastership.NOT_MASTER),
         (masters(OTHER, ME), 2, Mastership.UNDECIDED),
         ([], 3, Mastership.UNDECIDED),
-        (replies(("config not loaded", 0), status=Status.ERROR), 1, Mastership.UNDECIDED),
+        (replies(("config not loaded", 0), status=ReplyStatus.ERROR), 1, Mastership.UNDECIDED),
         (replies((None, 3)), 1, Mastership.UNDECIDED),
         (replies((ME, 3)), 1, Mastership.MASTER),
     ],

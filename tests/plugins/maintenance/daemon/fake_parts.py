@@ -24,11 +24,11 @@ from ganeti_steward.plugins.maintenance.engine.decision import (
     CommandResult,
     Decision,
     Inputs,
-    Planned,
+    PluginPlan,
     RoutineStarted,
     Started,
 )
-from ganeti_steward.plugins.maintenance.queue.calls import Outcome
+from ganeti_steward.plugins.maintenance.queue.calls import TaskOutcome
 from ganeti_steward.plugins.maintenance.queue.orphans import Unrecorded
 from ganeti_steward.plugins.maintenance.queue.routine_jobs import Seen
 from ganeti_steward.plugins.maintenance.queue.submit import HandedOver, LookedUp, noted
@@ -43,7 +43,7 @@ UNDECIDED = Vote(Mastership.UNDECIDED, "none of 3 master candidates answered")
 LOST = Vote(Mastership.NOT_MASTER, "3 of 3 master candidates name n2", "n2")
 
 #: What became of a task of routine work.
-DONE = Outcome((901,))
+DONE = TaskOutcome((901,))
 
 
 class Call(NamedTuple):
@@ -85,7 +85,7 @@ class Fakes:
         self.storage = False
         self.routine = Seen()
         self.tagged: dict[int, JobState] = {}
-        self.outcomes: dict[str, Outcome] = {}
+        self.outcomes: dict[str, TaskOutcome] = {}
         """name of a task of routine work -> what becomes of it; `DONE` unless it is here"""
 
     def rounds(self, settings: Maintd | None = None, **more: Any) -> Rounds:
@@ -127,7 +127,7 @@ class Fakes:
         self.storage = storage
         return self.world._replace(now=now)
 
-    def plan(self, incident: Incident, world: World) -> Sequence[Planned]:
+    def plan(self, incident: Incident, world: World) -> Sequence[PluginPlan]:
         raise ValueError("the planner is broken")
 
     def step(self, inputs: Inputs, settings: Maintd, planner: Any, routine: Any) -> Decision:

@@ -20,7 +20,7 @@ from ganeti_steward.core.ganeti.luxi import Luxi
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.daemon.luxi_queue import LuxiQueue
 from ganeti_steward.plugins.maintenance.daemon.rounds import Rounds
-from ganeti_steward.plugins.maintenance.engine.decision import Planned
+from ganeti_steward.plugins.maintenance.engine.decision import PluginPlan
 from ganeti_steward.plugins.maintenance.engine.step import step
 from ganeti_steward.plugins.maintenance.queue.calls import CallNotes
 from ganeti_steward.plugins.maintenance.runtime import REAL
@@ -67,7 +67,7 @@ def daemon(
         step=step,
         store=store,
         queue=LuxiQueue(luxi, store, wait=wait, notes=CallNotes(notes) if notes else None),
-        planner=lambda *_: [Planned("x", DRAIN)],
+        planner=lambda *_: [PluginPlan("x", DRAIN)],
         read_world=read_world,
         runtime=REAL,
     )

@@ -10,7 +10,7 @@ from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.hmac_key import KeyFile
 from ganeti_steward.plugins.maintenance.confd.choice import Mastership, Vote
 from ganeti_steward.plugins.maintenance.confd.client import Confd
-from ganeti_steward.plugins.maintenance.confd.messages import Query, QueryType, Reply, Status
+from ganeti_steward.plugins.maintenance.confd.messages import Query, QueryType, Reply, ReplyStatus
 from ganeti_steward.plugins.maintenance.daemon.mastership import (
     NotMaster,
     Voting,
@@ -30,7 +30,9 @@ class Candidates(Confd):
     def query(
         self, kind: QueryType, query: Query = None, *, all_replies: bool = False
     ) -> list[Reply]:
-        return [Reply(f"192.0.2.{i}", Status.OK, [name], 7) for i, name in enumerate(self._named)]
+        return [
+            Reply(f"192.0.2.{i}", ReplyStatus.OK, [name], 7) for i, name in enumerate(self._named)
+        ]
 
 
 @pytest.mark.parametrize(
@@ -51,7 +53,7 @@ def test_no_voting_is_no_answer_to_a_candidate_with_newer_data() -> None:
         def query(
             self, kind: QueryType, query: Query = None, *, all_replies: bool = False
         ) -> list[Reply]:
-            return [*super().query(kind, query), Reply("192.0.2.3", Status.OK, ["n2"], 8)]
+            return [*super().query(kind, query), Reply("192.0.2.3", ReplyStatus.OK, ["n2"], 8)]
 
     voting = Voting(lambda: Newer("n1", "n1"), "n1", undecided_is_master=True)
     assert voting().mastership is UNDECIDED

@@ -18,7 +18,7 @@ from running import Site, site, wait_for
 
 from ganeti_steward.core.builtins import MAINTENANCE
 from ganeti_steward.core.config.load import load_config
-from ganeti_steward.plugins.maintenance.daemon.parts import Options
+from ganeti_steward.plugins.maintenance.daemon.parts import DaemonOptions
 from ganeti_steward.plugins.maintenance.daemon.process import Daemon
 from ganeti_steward.plugins.maintenance.daemon.replay import read_moments
 from ganeti_steward.plugins.maintenance.daemon.wakeup import Signals, Wakeup
@@ -209,7 +209,7 @@ def test_healthz_goes_by_the_configuration_in_use(cluster: Site) -> None:
     cluster.configure(**{"round-interval": 60})
     wakeup = Wakeup()
     config = load_config(str(cluster.config), MAINTENANCE)
-    daemon = Daemon(Options(address="127.0.0.1", port=0), config, Signals(wakeup))
+    daemon = Daemon(DaemonOptions(address="127.0.0.1", port=0), config, Signals(wakeup))
     server = daemon._server()
     try:
         application = server._application

@@ -25,7 +25,7 @@ from ganeti_steward.plugins.maintenance.engine.decision import (
     CommandResult,
     Inputs,
     Lasting,
-    Planned,
+    PluginPlan,
     Recent,
 )
 from ganeti_steward.plugins.model.incident import Submission
@@ -131,8 +131,8 @@ def test_what_was_sent_of_an_object_is_kept() -> None:
     ],
 )
 def test_plans_are_read_back(plan: Task | Done | Failed | Wait) -> None:
-    planned = Planned("evacuate", plan)
-    read = from_json(Planned, json.loads(json.dumps(to_json(Planned, planned))))
+    planned = PluginPlan("evacuate", plan)
+    read = from_json(PluginPlan, json.loads(json.dumps(to_json(PluginPlan, planned))))
     if isinstance(read.plan, Task):
         read = read._replace(plan=read.plan._replace(jobs=list(read.plan.jobs)))
     assert read == planned

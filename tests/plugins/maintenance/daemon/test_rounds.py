@@ -24,13 +24,13 @@ from worlds import NOW
 from ganeti_steward.core.model.opcodes import Job
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.daemon.mastership import NotMaster
-from ganeti_steward.plugins.maintenance.daemon.wakeup import Stopped
+from ganeti_steward.plugins.maintenance.daemon.wakeup import DaemonStopped
 from ganeti_steward.plugins.maintenance.edges.store import RecordFault
 from ganeti_steward.plugins.maintenance.engine.decision import (
     CommandResult,
     Decision,
     Inputs,
-    Planned,
+    PluginPlan,
 )
 from ganeti_steward.plugins.maintenance.engine.routine import RoutinePlanner
 from ganeti_steward.plugins.maintenance.engine.step import step
@@ -134,7 +134,7 @@ def test_votes_that_stay_undecided_are_no_repetitions(fakes: Fakes) -> None:
     nodes = frozenset({B.node_name})
     task = Task("drain", nodes, frozenset(), f"drain {B.node_name}", (drain,))
     rounds = fakes.rounds(
-        Maintd(mode="act", hold_time=0), step=step, planner=lambda *_: [Planned("x", task)]
+        Maintd(mode="act", hold_time=0), step=step, planner=lambda *_: [PluginPlan("x", task)]
     )
     for _ in range(3 * MOST_REPEATS):
         fakes.votes = [MASTER, UNDECIDED]
@@ -274,9 +274,9 @@ def test_without_a_won_vote_no_record_is_written(fakes: Fakes) -> None:
     assert fakes.rewrites == [False, False]
 
 
-def planned_by(fakes: Fakes) -> Sequence[Planned]:
+def planned_by(fakes: Fakes) -> Sequence[PluginPlan]:
     """What the step gets for incident A."""
-    plans: list[Sequence[Planned]] = []
+    plans: list[Sequence[PluginPlan]] = []
 
     def step(
         inputs: Inputs, settings: Maintd, planner: Planner, routine: RoutinePlanner
@@ -294,7 +294,7 @@ def test_an_observer_that_raises_ends_nothing(fakes: Fakes) -> None:
 
     rounds = fakes.rounds(observers=[broken, fakes.rounds_reported.append])
     fakes.meanwhile["step"] = lambda: os.kill(os.getpid(), signal.SIGTERM)
-    with pytest.raises(Stopped):
+    with pytest.raises(DaemonStopped):
         rounds.run()
     fakes.meanwhile = {}
     fakes.signals.stopping = False

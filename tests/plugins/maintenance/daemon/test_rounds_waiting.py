@@ -13,7 +13,7 @@ from fake_parts import WAITING, A, B, Fakes, deciding, fault, starting, two_inci
 
 from ganeti_steward.core.model.job_state import SUCCESS, JobState
 from ganeti_steward.plugins.maintenance.config import Maintd
-from ganeti_steward.plugins.maintenance.daemon.wakeup import Stopped
+from ganeti_steward.plugins.maintenance.daemon.wakeup import DaemonStopped
 from ganeti_steward.plugins.maintenance.engine.decision import (
     Decision,
     RoutineStarted,
@@ -29,7 +29,7 @@ def fakes() -> Iterator[Fakes]:
 
 def test_a_signal_ends_a_read_at_once(fakes: Fakes) -> None:
     fakes.meanwhile["world"] = lambda: os.kill(os.getpid(), signal.SIGTERM)
-    with pytest.raises(Stopped):
+    with pytest.raises(DaemonStopped):
         fakes.rounds().round()
     assert fakes.done("step") == []
 
@@ -120,6 +120,6 @@ def test_a_reload_changes_the_settings_of_the_next_round(fakes: Fakes) -> None:
             os.kill(os.getpid(), signal.SIGHUP)
 
     fakes.meanwhile["step"] = second
-    with pytest.raises(Stopped):
+    with pytest.raises(DaemonStopped):
         rounds.run()
     assert used == [300, 7]

@@ -13,7 +13,7 @@ from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.edges.store import RecordFault
 from ganeti_steward.plugins.maintenance.engine.decision import Decision, Lasting, RoutineStarted
 from ganeti_steward.plugins.maintenance.engine.step import step
-from ganeti_steward.plugins.maintenance.queue.calls import Outcome
+from ganeti_steward.plugins.maintenance.queue.calls import TaskOutcome
 from ganeti_steward.plugins.maintenance.queue.routine_jobs import Seen
 from ganeti_steward.plugins.model.routine import RoutineJob
 from ganeti_steward.plugins.model.task import RoutinePlan, Task, Wait
@@ -55,12 +55,12 @@ def test_jobs_of_before_are_waited_for(fakes: Fakes) -> None:
 @pytest.mark.parametrize(
     ("outcome", "started"),
     [
-        (Outcome(refused="no such instance"), 0),
-        (Outcome(unknown="no answer"), 0),
-        (Outcome((5,), "a job was refused"), 1),
+        (TaskOutcome(refused="no such instance"), 0),
+        (TaskOutcome(unknown="no answer"), 0),
+        (TaskOutcome((5,), "a job was refused"), 1),
     ],
 )
-def test_a_refusal_is_reported(outcome: Outcome, started: int, fakes: Fakes) -> None:
+def test_a_refusal_is_reported(outcome: TaskOutcome, started: int, fakes: Fakes) -> None:
     fakes.outcomes["rebalance cluster"] = outcome
     fakes.decisions = iter([Decision(routine=(WORK,))])
     found = fakes.rounds(SETTINGS).round()

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from ganeti_steward.plugins.maintenance.config import Maintd
-from ganeti_steward.plugins.maintenance.daemon.parts import Options
+from ganeti_steward.plugins.maintenance.daemon.parts import DaemonOptions
 
 
-def options(path: Path, cluster: str, **more: str) -> Options:
+def options(path: Path, cluster: str, **more: str) -> DaemonOptions:
     (path / "ssconf_node_list").write_text("node1.lab\nnode2.lab\n")
     (path / "ssconf_node_primary_ips").write_text("node1.lab 192.0.2.11\nnode2.lab 192.0.2.12\n")
     (path / "ssconf_master_ip").write_text(cluster)
-    return Options(data=str(path), host="node1.lab", **more)
+    return DaemonOptions(data=str(path), host="node1.lab", **more)
 
 
 @pytest.mark.parametrize(
@@ -48,5 +48,5 @@ def test_the_names_it_may_be_called_by(tmp_path: Path) -> None:
 
 
 def test_a_node_without_the_files_of_ganeti(tmp_path: Path) -> None:
-    alone = Options(data=str(tmp_path), host="node1.lab", address="127.0.0.1")
+    alone = DaemonOptions(data=str(tmp_path), host="node1.lab", address="127.0.0.1")
     assert alone.place(Maintd()) == ("127.0.0.1", 1816, "")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from ganeti_steward.plugins.maintenance.daemon.rounds import Waiting
+from ganeti_steward.plugins.maintenance.daemon.rounds import Waiter
 from ganeti_steward.plugins.maintenance.daemon.wakeup import Signals, Wakeup
 
 
@@ -18,7 +18,7 @@ def wakeup() -> Iterator[Wakeup]:
     wakeup.close()
 
 
-def waited(waiting: Waiting, seconds: float, ended: Callable[[], bool] | None = None) -> float:
+def waited(waiting: Waiter, seconds: float, ended: Callable[[], bool] | None = None) -> float:
     began = time.monotonic()
     waiting.wait(seconds, ended)
     return time.monotonic() - began
@@ -26,13 +26,13 @@ def waited(waiting: Waiting, seconds: float, ended: Callable[[], bool] | None = 
 
 def test_the_interval(wakeup: Wakeup) -> None:
     signs: list[None] = []
-    waiting = Waiting(Signals(wakeup), lambda: signs.append(None))
+    waiting = Waiter(Signals(wakeup), lambda: signs.append(None))
     assert 1.9 < waited(waiting, 2) < 10
     assert signs
 
 
 def test_news_end_it_but_not_within_a_second(wakeup: Wakeup) -> None:
-    waiting = Waiting(Signals(wakeup), lambda: None)
+    waiting = Waiter(Signals(wakeup), lambda: None)
     wakeup.wake()
     assert 0.9 < waited(waiting, 60) < 10
     assert 0.9 < waited(waiting, 0) < 10
@@ -40,7 +40,7 @@ def test_news_end_it_but_not_within_a_second(wakeup: Wakeup) -> None:
 
 def test_a_job_that_has_ended_ends_it(wakeup: Wakeup) -> None:
     answers = iter([False, True])
-    waiting = Waiting(Signals(wakeup), lambda: None)
+    waiting = Waiter(Signals(wakeup), lambda: None)
     assert 1.9 < waited(waiting, 60, lambda: next(answers)) < 20
 
 
@@ -48,4 +48,4 @@ def test_a_job_that_has_ended_ends_it(wakeup: Wakeup) -> None:
 def test_a_signal_ends_it_at_once(wakeup: Wakeup, name: str) -> None:
     signals = Signals(wakeup)
     setattr(signals, name, True)
-    assert waited(Waiting(signals, lambda: None), 60) < 0.5
+    assert waited(Waiter(signals, lambda: None), 60) < 0.5

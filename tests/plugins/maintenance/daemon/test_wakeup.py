@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from ganeti_steward.plugins.maintenance.daemon.wakeup import Signals, Stopped, Wakeup
+from ganeti_steward.plugins.maintenance.daemon.wakeup import DaemonStopped, Signals, Wakeup
 
 
 def test_a_call_ends_one_wait() -> None:
@@ -30,10 +30,10 @@ def test_a_signal_raises_only_where_it_may() -> None:
     with signals.handled():
         os.kill(os.getpid(), signal.SIGTERM)
         assert signals.stopping
-        with pytest.raises(Stopped), signals.interruptible():
+        with pytest.raises(DaemonStopped), signals.interruptible():
             pytest.fail("nothing is begun any more")
         signals.stopping = False
-        with pytest.raises(Stopped), signals.interruptible():
+        with pytest.raises(DaemonStopped), signals.interruptible():
             os.kill(os.getpid(), signal.SIGINT)
         os.kill(os.getpid(), signal.SIGHUP)
         assert signals.reload_requested

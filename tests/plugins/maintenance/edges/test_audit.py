@@ -25,7 +25,7 @@ from ganeti_steward.plugins.maintenance.edges.audit import (
     read_audit,
     read_kept,
 )
-from ganeti_steward.plugins.maintenance.edges.history import Entry, Trail
+from ganeti_steward.plugins.maintenance.edges.history import AuditEntry, Trail
 from ganeti_steward.plugins.maintenance.engine.decision import Change, Decision, Started
 from ganeti_steward.plugins.model.incident import Incident
 from ganeti_steward.plugins.model.task import Held, Task
@@ -38,8 +38,8 @@ def held(sentence: str, brake: str = "hold", subject: str = INCIDENT.uuid) -> He
     return Held(subject, brake, sentence)
 
 
-def entry(at: int = NOW, reason: str = "why", **more: Any) -> Entry:
-    return Entry(
+def entry(at: int = NOW, reason: str = "why", **more: Any) -> AuditEntry:
+    return AuditEntry(
         at,
         "change",
         INCIDENT.uuid,
@@ -52,7 +52,7 @@ def entry(at: int = NOW, reason: str = "why", **more: Any) -> Entry:
     )._replace(**more)
 
 
-def change(before: Incident | None, after: Incident | None) -> Entry:
+def change(before: Incident | None, after: Incident | None) -> AuditEntry:
     """The entry of a change."""
     changes = (Change(before, after, "cancel requested", "an admin set a tag"),)
     (found,) = Trail().entries(Decision(changes=changes), {}, NOW)
@@ -68,7 +68,7 @@ def test_changes() -> None:
     ):
         found, one = change(before, after), after or before
         assert one is not None
-        assert found == Entry(
+        assert found == AuditEntry(
             NOW,
             "change",
             one.uuid,
@@ -106,7 +106,7 @@ def test_tasks() -> None:
     task = Task("move", frozenset(), frozenset(), "moves web1")
     decision = Decision(started=(Started(DONE.uuid, "s1", task),), records=(DONE,))
     assert Trail().entries(decision, {}, NOW) == [
-        Entry(NOW, "task", DONE.uuid, "uuid-2", "node2.lab", "move", "", "", "moves web1")
+        AuditEntry(NOW, "task", DONE.uuid, "uuid-2", "node2.lab", "move", "", "", "moves web1")
     ]
 
 
@@ -348,7 +348,7 @@ def test_rows_of_another_program(
 ) -> None:
     path = tmp_path / "audit.db"
     with sqlite3.connect(path) as database:
-        database.execute(f"CREATE TABLE history ({', '.join(Entry._fields)})")
+        database.execute(f"CREATE TABLE history ({', '.join(AuditEntry._fields)})")
         database.execute("INSERT INTO history VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
     database.close()
     with pytest.raises(StewardError, match="cannot be read: a row is no entry of an audit log"):

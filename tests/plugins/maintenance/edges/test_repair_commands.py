@@ -16,7 +16,7 @@ from whitelists import needs_root, whitelist
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.hmac_key import KeyFile
 from ganeti_steward.core.ganeti.this_node import this_node
-from ganeti_steward.core.node_agent.protocol import Outcome
+from ganeti_steward.core.node_agent.protocol import CommandEnd
 from ganeti_steward.core.node_agent.remembered import RepairState
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.edges.client import (
@@ -27,8 +27,8 @@ from ganeti_steward.plugins.maintenance.edges.client import (
 )
 from ganeti_steward.plugins.maintenance.edges.commands import (
     AgentCalls,
-    Command,
     RepairRunner,
+    SubmittedCommand,
     agent_calls,
 )
 from ganeti_steward.plugins.maintenance.edges.poll import Target
@@ -48,7 +48,7 @@ SUBMISSION: Final = Submission(
     "s1", "command", ("node1.lab",), (), AT * 10**9, command="replace-disk"
 )
 BROKEN: Final = OutcomeUnknown("it broke; whether replace-disk was run is not known")
-FIXED: Final = RepairState("ended", COMMAND, AT, Outcome(0, "fixed\n"))
+FIXED: Final = RepairState("ended", COMMAND, AT, CommandEnd(0, "fixed\n"))
 DONE: Final = CommandResult(True, "exit status 0: fixed")
 LOST: Final = CommandResult(
     False, "the daemon was restarted meanwhile; whether replace-disk was run is not known"
@@ -60,13 +60,13 @@ class Fake:
 
     def __init__(
         self,
-        outcome: Outcome | Exception = BROKEN,
+        outcome: CommandEnd | Exception = BROKEN,
         *states: RepairState | Exception,
         limit: float = 300,
     ) -> None:
         """``states``: what the agent answers to questions; the last one again and again."""
-        self.calls: list[tuple[Command, Mapping[str, Any]]] = []
-        self.questions: list[Command] = []
+        self.calls: list[tuple[SubmittedCommand, Mapping[str, Any]]] = []
+        self.questions: list[SubmittedCommand] = []
         self.may_end, self.woken = threading.Event(), threading.Event()
         self._outcome, self._states = outcome, list(states or [NoMemory("too old")])
         calls = AgentCalls(self._repair, self._ask, limit)
@@ -74,12 +74,12 @@ class Fake:
             lambda: calls, self.woken.set, runtime=Runtime(clock=lambda: AT * 10**9), pause=0.01
         )
 
-    def _repair(self, command: Command, diagnose: Mapping[str, Any]) -> Outcome:
+    def _repair(self, command: SubmittedCommand, diagnose: Mapping[str, Any]) -> CommandEnd:
         self.calls.append((command, diagnose))
         assert self.may_end.wait(300)
         return _given(self._outcome)
 
-    def _ask(self, command: Command) -> RepairState:
+    def _ask(self, command: SubmittedCommand) -> RepairState:
         self.questions.append(command)
         return _given(self._states.pop(0) if len(self._states) > 1 else self._states[0])
 
@@ -110,12 +110,12 @@ def _given(result: Any) -> Any:
 
 
 def test_a_result_is_kept() -> None:
-    fake = Fake(Outcome(0, "fixed\n"))
+    fake = Fake(CommandEnd(0, "fixed\n"))
     fake.start()
     assert fake.known() == {}
     fake.result()
     assert fake.known() == fake.known() == {"s1": DONE}
-    command = Command("s1", COMMAND, AT, NODE)
+    command = SubmittedCommand("s1", COMMAND, AT, NODE)
     assert fake.calls == [(command, {"command": COMMAND, "status": "live-repair"})]
     assert fake.questions == []
 
@@ -123,19 +123,19 @@ def test_a_result_is_kept() -> None:
 @pytest.mark.parametrize(
     ("outcome", "ok", "text"),
     [
-        (Outcome(0), True, "exit status 0"),
-        (Outcome(3, " no\n disk "), False, "exit status 3: no disk"),
-        (Outcome(-9, "", "killed after 60 s"), False, "killed after 60 s"),
-        (Outcome(0, "half", "killed after 60 s"), False, "killed after 60 s: half"),
-        (Outcome(None), False, "no exit status"),
-        (Outcome(0, "x" * 5000), True, "exit status 0: ..." + "x" * 1000),
+        (CommandEnd(0), True, "exit status 0"),
+        (CommandEnd(3, " no\n disk "), False, "exit status 3: no disk"),
+        (CommandEnd(-9, "", "killed after 60 s"), False, "killed after 60 s"),
+        (CommandEnd(0, "half", "killed after 60 s"), False, "killed after 60 s: half"),
+        (CommandEnd(None), False, "no exit status"),
+        (CommandEnd(0, "x" * 5000), True, "exit status 0: ..." + "x" * 1000),
         (NotConnected("no route"), False, "no route"),
         (BROKEN, False, str(BROKEN)),
         (StewardError("no nonce"), False, "no nonce"),
         (ValueError("oops"), False, "oops; whether replace-disk was run is not known"),
     ],
 )
-def test_outcomes(outcome: Outcome | Exception, ok: bool, text: str) -> None:
+def test_outcomes(outcome: CommandEnd | Exception, ok: bool, text: str) -> None:
     """With an agent that does not remember commands."""
     found = Fake(outcome).result()
     assert (found.ok, found.text[: len(text)]) == (ok, text)
@@ -151,7 +151,7 @@ def test_a_refusal_is_no_question() -> None:
     ("state", "expected"),
     [
         (FIXED, DONE),
-        (FIXED._replace(outcome=Outcome(3)), CommandResult(False, "exit status 3")),
+        (FIXED._replace(outcome=CommandEnd(3)), CommandResult(False, "exit status 3")),
         (
             RepairState("lost", COMMAND, AT),
             CommandResult(
@@ -182,12 +182,12 @@ def test_a_refusal_is_no_question() -> None:
 def test_a_command_of_an_earlier_process(
     state: RepairState | Exception, expected: CommandResult
 ) -> None:
-    fake = Fake(Outcome(0), state)
+    fake = Fake(CommandEnd(0), state)
     assert fake.queried() == expected
     fake.start()
     assert fake.known() == {"s1": expected}
     assert fake.calls == [], "it is not run again"
-    assert fake.questions == [Command("s1", COMMAND, AT, NODE)]
+    assert fake.questions == [SubmittedCommand("s1", COMMAND, AT, NODE)]
 
 
 @pytest.mark.parametrize("error", [BROKEN, NotConnected("no route"), StewardError("no nonce")])
@@ -200,7 +200,7 @@ def test_a_lost_connection(error: StewardError) -> None:
 
 
 def test_while_the_agent_does_not_answer() -> None:
-    fake = Fake(Outcome(0), NotConnected("no route"))
+    fake = Fake(CommandEnd(0), NotConnected("no route"))
     text = "whether replace-disk was run is not known: no route"
     wait_until(
         lambda: fake.known() == {"s1": CommandResult(False, text, NOT_KNOWN)}, "the sentence"
@@ -211,7 +211,7 @@ def test_while_the_agent_does_not_answer() -> None:
 
 def test_while_it_runs() -> None:
     """Nothing is held then."""
-    fake = Fake(Outcome(0), RepairState("running", COMMAND, AT))
+    fake = Fake(CommandEnd(0), RepairState("running", COMMAND, AT))
     fake.known()
     wait_until(lambda: len(fake.questions) > 3, "some questions")
     assert fake.known() == {}
@@ -227,7 +227,7 @@ def test_while_it_runs() -> None:
     ],
 )
 def test_not_for_ever(state: RepairState | Exception, text: str) -> None:
-    assert Fake(Outcome(0), state, limit=0.05).queried() == CommandResult(False, text)
+    assert Fake(CommandEnd(0), state, limit=0.05).queried() == CommandResult(False, text)
 
 
 def test_a_command_that_never_arrives() -> None:
@@ -247,7 +247,7 @@ def test_a_command_that_never_arrives() -> None:
 
 def test_a_submission_that_is_closed_is_not_queried() -> None:
     """And no thread is left; should it be open again, it is queried again."""
-    before, fake = threading.active_count(), Fake(Outcome(0), NotConnected("no route"))
+    before, fake = threading.active_count(), Fake(CommandEnd(0), NotConnected("no route"))
     fake.known()
     wait_until(lambda: fake.questions, "a question")
     fake.runner.results([])
@@ -259,7 +259,7 @@ def test_a_submission_that_is_closed_is_not_queried() -> None:
 
 
 def test_a_submission_is_never_run_twice() -> None:
-    fake = Fake(Outcome(0))
+    fake = Fake(CommandEnd(0))
     fake.start()
     fake.start()
     fake.result()
@@ -271,13 +271,13 @@ def test_a_submission_is_never_run_twice() -> None:
 
 
 def test_jobs_are_not_its_business() -> None:
-    fake = Fake(Outcome(0))
+    fake = Fake(CommandEnd(0))
     assert fake.known(SUBMISSION._replace(id="s2", command="", jobs=(7,))) == {}
     assert fake.questions == []
 
 
 def test_without_any_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    fake = Fake(Outcome(0), FIXED)
+    fake = Fake(CommandEnd(0), FIXED)
 
     def none(_: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")

@@ -13,8 +13,8 @@ from ganeti_steward.allocators.jobs.operations import failover, migrate
 from ganeti_steward.core.model.cluster import Cluster, Node
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.effects import effects_of
-from ganeti_steward.plugins.maintenance.engine.brakes import Case
-from ganeti_steward.plugins.maintenance.engine.decision import Decision, Planned
+from ganeti_steward.plugins.maintenance.engine.brakes import RepairCase
+from ganeti_steward.plugins.maintenance.engine.decision import Decision, PluginPlan
 from ganeti_steward.plugins.maintenance.engine.effect_brakes import BY_EFFECTS, facts_of
 from ganeti_steward.plugins.model.incident import Incident
 from ganeti_steward.plugins.model.operations import set_role, set_tags
@@ -47,7 +47,7 @@ class Cluster4(Maintained):
         return self.planned(plan)
 
     def planned(self, plan: Task) -> Decision:
-        self.planner = lambda incident, world: [Planned("plugin", plan)]
+        self.planner = lambda incident, world: [PluginPlan("plugin", plan)]
         return self.round()
 
     def routinely(self, plan: Task) -> Decision:
@@ -351,7 +351,7 @@ def test_the_last_candidate_in_every_world() -> None:
             nodes = [master, *made]
             for pool in (1, 2, 3, 10):
                 world = World(0, Cluster((), nodes, ()), candidate_pool_size=pool)
-                case = Case(
+                case = RepairCase(
                     Incident("i", uuid_of("n1"), "n1", b"{}", "evacuate"),
                     made[0],
                     world,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from maintained import CONFIG, EVACUATE, OK, SECOND, Maintained, evacuating
 
-from ganeti_steward.plugins.maintenance.engine.decision import Decision, Planned
+from ganeti_steward.plugins.maintenance.engine.decision import Decision, PluginPlan
 from ganeti_steward.plugins.maintenance.engine.step import step
 from ganeti_steward.plugins.maintenance.engine.tasks import MOST_REPEATS
 from ganeti_steward.plugins.model.incident import CANCELED, NOTED, PENDING, Incident
@@ -107,10 +107,10 @@ def test_what_was_never_submitted_is_no_repetition() -> None:
     assert (incident.status, incident.repeated) == (PENDING, 0), incident.note
 
 
-def always(incident: Incident, world: World) -> list[Planned]:
+def always(incident: Incident, world: World) -> list[PluginPlan]:
     """A plan that never changes."""
     job = [{"OP_ID": "OP_TEST_DELAY", "duration": 1}]
-    return [Planned("x", Task("drain", frozenset({"node2"}), frozenset(), "why", (job,)))]
+    return [PluginPlan("x", Task("drain", frozenset({"node2"}), frozenset(), "why", (job,)))]
 
 
 def test_only_what_has_succeeded_counts() -> None:

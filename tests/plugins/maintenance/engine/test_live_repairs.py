@@ -9,7 +9,7 @@ from ganeti_steward.plugins.maintenance.engine.decision import (
     NEVER_CAME,
     NOT_KNOWN,
     CommandResult,
-    Planned,
+    PluginPlan,
 )
 from ganeti_steward.plugins.maintenance.repairs.live_repair import steward_plan
 from ganeti_steward.plugins.model.incident import (
@@ -45,8 +45,8 @@ def test_a_live_repair_without_a_command() -> None:
     assert cluster.commands == {}
 
 
-def live_repair(incident: Incident, world: World) -> list[Planned]:
-    return [Planned("live-repair", one) for one in steward_plan(incident, world) or ()]
+def live_repair(incident: Incident, world: World) -> list[PluginPlan]:
+    return [PluginPlan("live-repair", one) for one in steward_plan(incident, world) or ()]
 
 
 def test_a_live_repair_that_fails() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from maintained import CONFIG, OK, Maintained, diagnose
 
 from ganeti_steward.plugins.maintenance.config import OBSERVE
-from ganeti_steward.plugins.maintenance.engine.decision import Planned
+from ganeti_steward.plugins.maintenance.engine.decision import PluginPlan
 from ganeti_steward.plugins.model.incident import COMPLETED, FAILED, Incident
 from ganeti_steward.plugins.model.operations import remove_tags, set_tags
 from ganeti_steward.plugins.model.task import CLOSE, OPEN, Done, Failed, Plan, Task, Wait
@@ -16,9 +16,9 @@ from ganeti_steward.plugins.model.world import World
 AILING = diagnose("live-repair")
 
 
-def planned(incident: Incident, world: World) -> Sequence[Planned]:
+def planned(incident: Incident, world: World) -> Sequence[PluginPlan]:
     """Close, done; after the acknowledgement wait for the healthy report, then open."""
-    return [Planned("test", _plan(incident, world))]
+    return [PluginPlan("test", _plan(incident, world))]
 
 
 def _plan(incident: Incident, world: World) -> Plan:
@@ -119,7 +119,7 @@ def failed() -> Maintained:
     cluster.round()
     (close,) = cluster.pending_jobs()
     cluster.end(close)
-    cluster.planner = lambda incident, world: [Planned("test", Failed("no room"))]
+    cluster.planner = lambda incident, world: [PluginPlan("test", Failed("no room"))]
     cluster.run()
     incident = cluster.incident("node2")
     assert {*cluster.nodes["uuid-node2"].tags} == {incident.closed_tag, incident.failed_tag}

@@ -8,7 +8,7 @@ from worlds import group
 
 from ganeti_steward.plugins.maintenance.config import OBSERVE
 from ganeti_steward.plugins.maintenance.engine.decision import (
-    Planned,
+    PluginPlan,
 )
 from ganeti_steward.plugins.maintenance.engine.reservations import avoided_nodes
 from ganeti_steward.plugins.maintenance.engine.transitions import Event
@@ -283,10 +283,10 @@ def test_what_cannot_move_fails_with_its_reason() -> None:
 def test_a_task_that_changes_nothing_is_not_repeated_forever() -> None:
     """Its nodes are those of one task at a time, and each job succeeds."""
 
-    def again(incident: Incident, world: World) -> list[Planned]:
+    def again(incident: Incident, world: World) -> list[PluginPlan]:
         node = world.nodes[incident.node].name
         jobs = [[set_role(node, "drained")]]
-        return [Planned("site", Task(DRAIN, frozenset({node}), frozenset(), "drain it", jobs))]
+        return [PluginPlan("site", Task(DRAIN, frozenset({node}), frozenset(), "drain it", jobs))]
 
     cluster = Maintained()
     cluster.planner = again

@@ -23,7 +23,7 @@ from thorough import often
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.plugins.maintenance.edges import metrics
 from ganeti_steward.plugins.maintenance.edges.status import Status
-from ganeti_steward.plugins.maintenance.page.http import Application, StatusServer
+from ganeti_steward.plugins.maintenance.page.http import StatusApplication, StatusServer
 
 #: Seconds after which a round is too long ago.
 MAX_AGE: Final = 100
@@ -35,7 +35,7 @@ OF_NOW: Final = ("/ui", "/metrics")
 
 @contextmanager
 def serving(status: Status = STATUS, now: int = NOW) -> Iterator[StatusServer]:
-    application = Application(status, lambda: MAX_AGE, lambda: now)
+    application = StatusApplication(status, lambda: MAX_AGE, lambda: now)
     server = StatusServer(application, "127.0.0.1", 0, names=["node1.lab"])
     server.start()
     try:
@@ -114,7 +114,7 @@ def test_a_scrape() -> None:
 def test_how_old_a_round_may_be_can_change() -> None:
     """The configuration is read again while the server runs."""
     settings, round_ended = [60.0], NOW - 900 * SECOND
-    application = Application(Status(NOW), lambda: settings[0], lambda: NOW)
+    application = StatusApplication(Status(NOW), lambda: settings[0], lambda: NOW)
     application.status = Status(round_ended, round_ended=round_ended)
     server = StatusServer(application, "127.0.0.1", 0)
     server.start()
@@ -289,7 +289,7 @@ def test_no_other_path(path: str) -> None:
 
 def test_an_address_in_use() -> None:
     with serving() as server, pytest.raises(StewardError, match="cannot listen at"):
-        StatusServer(Application(STATUS, lambda: MAX_AGE), "127.0.0.1", server.port)
+        StatusServer(StatusApplication(STATUS, lambda: MAX_AGE), "127.0.0.1", server.port)
 
 
 @contextmanager
@@ -302,7 +302,7 @@ def also_at(address: str, taken: str = "") -> Iterator[StatusServer]:
             other.bind((taken, port))
             other.listen()
         free.close()
-        application = Application(STATUS, MAX_AGE, lambda: NOW)
+        application = StatusApplication(STATUS, MAX_AGE, lambda: NOW)
         server = StatusServer(application, "127.0.0.1", port, also=address)
         server.start()
         try:

@@ -18,9 +18,9 @@ import pytest
 from statuses import INCIDENT, NOW, SECOND, STATUS
 
 from ganeti_steward.allocators.overview.amounts import Amount, Filled, FilledGroup
-from ganeti_steward.plugins.maintenance.edges.history import Entry
+from ganeti_steward.plugins.maintenance.edges.history import AuditEntry
 from ganeti_steward.plugins.maintenance.edges.status import RoundLine, Status
-from ganeti_steward.plugins.maintenance.page.http import Application, StatusServer
+from ganeti_steward.plugins.maintenance.page.http import StatusApplication, StatusServer
 from ganeti_steward.plugins.maintenance.page.render import Page
 from ganeti_steward.plugins.maintenance.page.view import duration, moment
 from ganeti_steward.plugins.model.routine import RoutineJob
@@ -222,7 +222,7 @@ def hostile(text: str) -> Status:
         poll=STATUS.poll._replace(observations={one.node: Refused(NOW - SECOND, text)}),
         round_fault=text,
         recent=(RoundLine(1, NOW, 0.1, 0, 0, text),),
-        history=(Entry(NOW, "change", one.uuid, one.node, text, text, text, text, text),),
+        history=(AuditEntry(NOW, "change", one.uuid, one.node, text, text, text, text, text),),
         overview=(FilledGroup(filled, (filled,)),),
     )
 
@@ -268,7 +268,7 @@ def numbered(make: Callable[[str], Status]) -> Status:
 
 def test_the_page_shows_no_more_than_the_other_paths() -> None:
     status = numbered(hostile)
-    server = StatusServer(Application(status, lambda: 1e9, lambda: NOW), "127.0.0.1", 0)
+    server = StatusServer(StatusApplication(status, lambda: 1e9, lambda: NOW), "127.0.0.1", 0)
     server.start()
     try:
         headers, shown = get(server, "/ui")

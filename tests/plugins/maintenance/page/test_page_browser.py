@@ -13,7 +13,7 @@ from chromium import Browser, browser
 from statuses import NOW
 
 from ganeti_steward.plugins.maintenance.edges.status import Status
-from ganeti_steward.plugins.maintenance.page.http import Application, StatusServer
+from ganeti_steward.plugins.maintenance.page.http import StatusApplication, StatusServer
 
 pytestmark = pytest.mark.thorough
 
@@ -28,7 +28,7 @@ TAB, ENTER, SPACE = ("Tab", 9), ("Enter", 13), (" ", 32)
 
 @contextmanager
 def serving(status: Status) -> Iterator[tuple[StatusServer, str]]:
-    server = StatusServer(Application(status, lambda: 100, lambda: NOW), "127.0.0.1", 0)
+    server = StatusServer(StatusApplication(status, lambda: 100, lambda: NOW), "127.0.0.1", 0)
     server.start()
     try:
         yield server, f"http://127.0.0.1:{server.port}/ui"

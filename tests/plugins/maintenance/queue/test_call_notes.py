@@ -9,7 +9,7 @@ import pytest
 
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.plugins.maintenance.engine.decision import Started
-from ganeti_steward.plugins.maintenance.queue.calls import CallNotes, Calls, Outcome
+from ganeti_steward.plugins.maintenance.queue.calls import CallNotes, Calls, TaskOutcome
 from ganeti_steward.plugins.model.task import Task
 
 ONE = Started("u1", "s1", Task("move", frozenset(), frozenset(), "why"))
@@ -84,9 +84,9 @@ def test_a_call_that_cannot_be_noted_is_not_made(tmp_path: Path) -> None:
 def test_a_call_is_noted_while_it_goes_on(path: str) -> None:
     noted: list[bool] = []
 
-    def call() -> dict[str, Outcome]:
+    def call() -> dict[str, TaskOutcome]:
         noted.append(CallNotes(path).may_go_on("s1"))
-        return {"s1": Outcome((7,))}
+        return {"s1": TaskOutcome((7,))}
 
     make: Callable[..., object] = Calls(30, notes=CallNotes(path)).make
     make([ONE], call)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ganeti_steward.plugins.maintenance.engine.decision import Started
-from ganeti_steward.plugins.maintenance.queue.calls import Calls, Outcome
+from ganeti_steward.plugins.maintenance.queue.calls import Calls, TaskOutcome
 from ganeti_steward.plugins.model.task import Task
 
 TASK = Task("move", frozenset({"n2", "n1"}), frozenset({"i1"}), "why")
@@ -22,9 +22,9 @@ class Luxid:
     def __init__(self) -> None:
         self.may_answer = threading.Event()
         self.rung = threading.Event()
-        self.answer: Callable[[], Mapping[str, Outcome]] = lambda: {"s1": Outcome((7,))}
+        self.answer: Callable[[], Mapping[str, TaskOutcome]] = lambda: {"s1": TaskOutcome((7,))}
 
-    def __call__(self) -> Mapping[str, Outcome]:
+    def __call__(self) -> Mapping[str, TaskOutcome]:
         assert self.may_answer.wait(30)
         return self.answer()
 
@@ -37,8 +37,8 @@ def luxid() -> Luxid:
 def test_an_answer_in_time(luxid: Luxid) -> None:
     calls = Calls(30, luxid.rung.set)
     luxid.may_answer.set()
-    assert calls.make([ONE], luxid) == {"s1": Outcome((7,))}
-    assert (calls.running(), calls.outcome("s1")) == ((), Outcome((7,)))
+    assert calls.make([ONE], luxid) == {"s1": TaskOutcome((7,))}
+    assert (calls.running(), calls.outcome("s1")) == ((), TaskOutcome((7,)))
 
 
 def test_a_late_answer(luxid: Luxid) -> None:
@@ -46,13 +46,16 @@ def test_a_late_answer(luxid: Luxid) -> None:
     calls = Calls(0.01, luxid.rung.set)
     unknown = calls.make([ONE, TWO], luxid)
     text = "luxid has not answered within 0.01 s; the answer is waited for"
-    assert unknown == dict.fromkeys(("s1", "s2"), Outcome(unknown=text))
+    assert unknown == dict.fromkeys(("s1", "s2"), TaskOutcome(unknown=text))
     assert (calls.running(), calls.outcome("s1")) == ((ONE, TWO), None)
-    luxid.answer = lambda: {"s1": Outcome((7,)), "s2": Outcome(refused="no")}
+    luxid.answer = lambda: {"s1": TaskOutcome((7,)), "s2": TaskOutcome(refused="no")}
     luxid.may_answer.set()
     assert luxid.rung.wait(30)
     until(lambda: not calls.running())
-    assert [calls.outcome(one) for one in ("s1", "s2")] == [Outcome((7,)), Outcome(refused="no")]
+    assert [calls.outcome(one) for one in ("s1", "s2")] == [
+        TaskOutcome((7,)),
+        TaskOutcome(refused="no"),
+    ]
 
 
 def until(holds: Callable[[], Any]) -> None:
@@ -64,11 +67,11 @@ def until(holds: Callable[[], Any]) -> None:
 
 
 def test_a_call_that_breaks_is_over(luxid: Luxid) -> None:
-    def broken() -> Mapping[str, Outcome]:
+    def broken() -> Mapping[str, TaskOutcome]:
         raise ZeroDivisionError("x")
 
     calls = Calls(30)
-    assert calls.make([ONE], broken) == {"s1": Outcome(unknown="ZeroDivisionError: x")}
+    assert calls.make([ONE], broken) == {"s1": TaskOutcome(unknown="ZeroDivisionError: x")}
     assert calls.running() == ()
 
 
@@ -79,4 +82,4 @@ def test_what_records_say_is_forgotten(luxid: Luxid) -> None:
     calls.withdraw("s2", "the vote is undecided")
     calls.forget(["s2"])
     assert calls.outcome("s1") is None
-    assert calls.outcome("s2") == Outcome(withdrawn="the vote is undecided")
+    assert calls.outcome("s2") == TaskOutcome(withdrawn="the vote is undecided")

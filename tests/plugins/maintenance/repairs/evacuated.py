@@ -14,7 +14,7 @@ from ganeti_steward.core.model.context import Context
 from ganeti_steward.core.model.job_state import ERROR, SUCCESS, JobState
 from ganeti_steward.core.model.opcodes import Job
 from ganeti_steward.plugins.maintenance.config import ACT, Maintd
-from ganeti_steward.plugins.maintenance.engine.decision import Decision, Inputs, Planned
+from ganeti_steward.plugins.maintenance.engine.decision import Decision, Inputs, PluginPlan
 from ganeti_steward.plugins.maintenance.engine.step import step
 from ganeti_steward.plugins.maintenance.repairs.evacuate import Evacuate
 from ganeti_steward.plugins.model.disks import DiskHealth
@@ -74,9 +74,9 @@ class Evacuated:
         found = self.now.observations.items()
         return {n: o._replace(at=now) if isinstance(o, Reported) else o for n, o in found}
 
-    def _plan(self, incident: Incident, world: World) -> list[Planned]:
+    def _plan(self, incident: Incident, world: World) -> list[PluginPlan]:
         found = self._plugin.steward_plan(incident, world, Context()) or []
-        return [Planned("evacuate", one) for one in found]
+        return [PluginPlan("evacuate", one) for one in found]
 
     def _run(self, job: Job) -> int:
         number = len(self.jobs) + 1

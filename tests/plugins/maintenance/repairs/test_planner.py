@@ -17,7 +17,7 @@ from worlds import incident, instance, node, world
 
 from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.config.load import load_config
-from ganeti_steward.plugins.maintenance.engine.decision import Planned
+from ganeti_steward.plugins.maintenance.engine.decision import PluginPlan
 from ganeti_steward.plugins.maintenance.repairs.planner import PluginPlanner
 from ganeti_steward.plugins.model.task import Done, Failed, Task, Wait
 
@@ -61,7 +61,7 @@ def rogue(site: Site, body: str, *, limit: float = 20) -> PluginPlanner:
     return planner(site, "rogue", limit=limit)
 
 
-def one(planned: list[Planned]) -> Planned:
+def one(planned: list[PluginPlan]) -> PluginPlan:
     (found,) = planned
     return found
 
@@ -75,7 +75,7 @@ def test_failing_volumes_come_before_the_command_of_a_live_repair(site: Site) ->
     details = {"physical_volumes": ["/dev/sda"]}
     original = canonical({"status": "live-repair", "details": details})
     found = one(plan(incident("n2", "live-repair", original=original), NOW))
-    assert found == Planned(
+    assert found == PluginPlan(
         "repair-storage",
         Wait("the storage of node n2 is not known: it was not queried yet"),
     )
@@ -97,7 +97,9 @@ def test_built_in_plugins_are_called_here(site: Site, monkeypatch: pytest.Monkey
 
 def test_an_action_without_a_plugin(site: Site) -> None:
     strange = incident("n1", "polish")
-    assert planner(site)(strange, NOW) == [Planned("", Wait("no plugin handles the action polish"))]
+    assert planner(site)(strange, NOW) == [
+        PluginPlan("", Wait("no plugin handles the action polish"))
+    ]
 
 
 def test_a_plugin_of_the_site_comes_first(site: Site) -> None:
@@ -221,7 +223,7 @@ def test_an_endless_plugin_is_stopped(site: Site, body: str) -> None:
     plan = rogue(site, body, limit=0.5)
     started = time.monotonic()
     assert plan(ILL, NOW) == [
-        Planned("rogue", Wait("plugin rogue: took longer than its 0.5 s and was stopped"))
+        PluginPlan("rogue", Wait("plugin rogue: took longer than its 0.5 s and was stopped"))
     ]
     assert time.monotonic() - started < 10
     assert one(plan(incident("n2"), NOW)).plugin == "evacuate"
