@@ -22,7 +22,7 @@ from ganeti_steward.allocators.overview.bars import (
     variables,
 )
 from ganeti_steward.plugins.maintenance.edges.status import Status
-from ganeti_steward.plugins.maintenance.page.view import view
+from ganeti_steward.plugins.maintenance.page.view import moment, view
 
 #: ns for which a page is served again: many callers cost no more than one.
 _FRESH: Final = 10**9
@@ -50,6 +50,7 @@ class Page:
             "script": Markup(script),
             "stripes": Markup(STRIPES),
             "bars": _bars,
+            "moment": moment,
         }
         self._template = environment.from_string(_read("page.html"))
         self.policy: Final = (

@@ -11,7 +11,6 @@ from ganeti_steward.allocators.overview.amounts import KINDS, Filled, percent
 from ganeti_steward.core.version import VERSION
 from ganeti_steward.plugins.maintenance.edges.history import AuditEntry
 from ganeti_steward.plugins.maintenance.edges.status import (
-    RoundLine,
     Status,
     observation_word,
     reported_object,
@@ -50,17 +49,11 @@ def moment(at: int | None, now: int) -> TimeAndAge | None:
     return TimeAndAge(utc_time(at), f"{duration((now - at) // _SECOND)} ago")
 
 
-class Event(NamedTuple):
-    """An entry of the history."""
-
-    at: TimeAndAge | None
-    entry: AuditEntry
-
-
 class Work(NamedTuple):
     """A task that was submitted and has not ended."""
 
-    since: TimeAndAge | None
+    since: int
+    """ns since the epoch"""
     subject: str
     step: str
     what: str
@@ -69,28 +62,17 @@ class Work(NamedTuple):
     """nodes and instances"""
 
 
-class EndedJob(NamedTuple):
-    """A job of routine work that has ended."""
-
-    ended: TimeAndAge | None
-    job: RoutineJob
-
-
 class IncidentView(NamedTuple):
     """An incident with everything about it."""
 
     incident: Incident
     look: str
     """``bad``, ``warn``, ``good`` or empty"""
-    seen: TimeAndAge | None
-    changed: TimeAndAge | None
-    progressed: TimeAndAge | None
-    healthy: TimeAndAge | None
     reported: str
     """the reported object, as JSON in lines"""
     work: tuple[Work, ...]
     held: tuple[Held, ...]
-    history: tuple[Event, ...]
+    history: tuple[AuditEntry, ...]
     """the latest first"""
 
 
@@ -102,7 +84,8 @@ class NodeView(NamedTuple):
     look: str
     detail: str
     """what it reports, or why there is no report"""
-    at: TimeAndAge | None
+    at: int
+    """when, or since when, it shows that, ns since the epoch; 0: not polled yet"""
     filled: Filled | None
 
     @property
@@ -144,28 +127,18 @@ class HeldView(NamedTuple):
     """what is held back, and the sentence"""
 
 
-class RoundView(NamedTuple):
-    """A round that has ended."""
-
-    ended: TimeAndAge | None
-    line: RoundLine
-
-
 class PageView(NamedTuple):
     """The whole page."""
 
     status: Status
     fault: str
     """why the daemon does not count as healthy; empty when it does"""
-    made: str
-    """when the page was made, UTC"""
-    round_ended: TimeAndAge | None
-    poll_ended: TimeAndAge | None
-    started: TimeAndAge | None
+    now: int
+    """when the page was made, ns since the epoch"""
     incidents: tuple[IncidentView, ...] | None
     """those with something to do or to look at first; None: not read yet"""
     work: tuple[Work, ...]
-    ended: tuple[EndedJob, ...]
+    ended: tuple[RoutineJob, ...]
     """jobs of routine work that ended within the last hour, the latest first"""
     held: tuple[HeldView, ...]
     groups: tuple[GroupView, ...]
@@ -175,8 +148,7 @@ class PageView(NamedTuple):
     """whether groups without a node to look at are closed: there are many nodes"""
     planned: bool
     """whether the bars show something planned"""
-    rounds: tuple[RoundView, ...]
-    history: tuple[Event, ...]
+    history: tuple[AuditEntry, ...]
     version: str = VERSION
 
 
@@ -195,36 +167,29 @@ def view(status: Status, fault: str, now: int) -> PageView:
     """``fault``: see `PageView.fault`; ``now``: ns since the epoch."""
     incidents = status.incidents
     names = {one.uuid: f"{one.node_name}: {one.action}" for one in incidents or ()}
-    nodes = {name: _node(name, uuid, status, now) for uuid, name in status.nodes.items()}
+    nodes = {name: _node(name, uuid, status) for uuid, name in status.nodes.items()}
     observed = Counter((one.look, one.word) for one in nodes.values())
     groups = tuple(_groups(status, nodes))
-    made = moment(now, now)
     return PageView(
         status=status,
         fault=fault,
-        made=made.iso if made else "",
-        round_ended=moment(status.round_ended, now),
-        poll_ended=moment(status.poll.ended, now),
-        started=moment(status.started, now),
+        now=now,
         incidents=None
         if incidents is None
-        else tuple(_incident(one, status, now) for one in sorted(incidents, key=_urgency)),
+        else tuple(_incident(one, status) for one in sorted(incidents, key=_urgency)),
         work=(
-            *(_work(task, one, now) for one in incidents or () for task in one.open),
-            *(_routine(one, now) for one in status.routine if one.open),
+            *(_work(task, one) for one in incidents or () for task in one.open),
+            *(_routine(one) for one in status.routine if one.open),
         ),
         ended=tuple(
-            EndedJob(moment(one.ended, now), one)
-            for one in sorted(status.routine, key=lambda one: -one.number)
-            if not one.open
+            one for one in sorted(status.routine, key=lambda one: -one.number) if not one.open
         ),
         held=_held(status.held, names),
         groups=groups,
         observed=tuple((look, word, n) for (look, word), n in sorted(observed.items())),
         folded=len(nodes) > _UNFOLDED,
         planned=any(one.whole and one.whole.after for one in groups),
-        rounds=tuple(RoundView(moment(one.ended, now), one) for one in reversed(status.recent)),
-        history=_events(status.history[-_OF_ALL:], now),
+        history=status.history[: -_OF_ALL - 1 : -1],
     )
 
 
@@ -233,38 +198,30 @@ def _urgency(incident: Incident) -> tuple[bool, bool, int]:
     return incident.state.look != BAD, not incident.active, incident.first_seen
 
 
-def _incident(one: Incident, status: Status, now: int) -> IncidentView:
-    mine = [entry for entry in status.history if entry.incident == one.uuid]
+def _incident(one: Incident, status: Status) -> IncidentView:
+    mine = tuple(entry for entry in status.history if entry.incident == one.uuid)
     seen = status.poll.observations.get(one.node)
     return IncidentView(
         incident=one,
         look=one.state.look,
-        seen=moment(one.first_seen, now),
-        changed=moment(one.changed, now),
-        progressed=moment(one.progressed, now),
-        healthy=moment(one.healthy_since, now),
         reported=json.dumps(reported_object(one, seen), indent=2, ensure_ascii=False),
-        work=tuple(_work(task, one, now) for task in one.open),
+        work=tuple(_work(task, one) for task in one.open),
         held=tuple(status.held_for(one.uuid)),
-        history=_events(mine[-_OF_INCIDENT:], now),
+        history=mine[: -_OF_INCIDENT - 1 : -1],
     )
 
 
-def _events(entries: list[AuditEntry] | tuple[AuditEntry, ...], now: int) -> tuple[Event, ...]:
-    return tuple(Event(moment(one.at, now), one) for one in reversed(entries))
-
-
-def _work(task: Submission, incident: Incident, now: int) -> Work:
+def _work(task: Submission, incident: Incident) -> Work:
     jobs = ", ".join(map(str, task.jobs))
     what = f"command {task.command}" if task.command else f"jobs {jobs}" if jobs else "no jobs yet"
     uses = (*task.nodes, *task.instances)
-    return Work(moment(task.at, now), incident.node_name, task.step, what, uses)
+    return Work(task.at, incident.node_name, task.step, what, uses)
 
 
-def _routine(one: RoutineJob, now: int) -> Work:
+def _routine(one: RoutineJob) -> Work:
     subject = f"{one.plugin} {one.subject}".rstrip()
     uses = (*one.nodes, *one.instances)
-    return Work(moment(one.submitted, now), subject, one.step, f"job {one.number}", uses)
+    return Work(one.submitted, subject, one.step, f"job {one.number}", uses)
 
 
 def _held(held: tuple[Held, ...], names: dict[str, str]) -> tuple[HeldView, ...]:
@@ -293,11 +250,11 @@ def _sorted(nodes: Iterable[NodeView]) -> tuple[NodeView, ...]:
     return tuple(sorted(nodes, key=lambda node: (node.well, node.name)))
 
 
-def _node(name: str, uuid: str, status: Status, now: int) -> NodeView:
+def _node(name: str, uuid: str, status: Status) -> NodeView:
     found = status.poll.observations.get(uuid)
     word = observation_word(found)
     detail, at = _observed(found)
-    return NodeView(name, word, _LOOKS.get(word, ""), detail, moment(at, now), None)
+    return NodeView(name, word, _LOOKS.get(word, ""), detail, at, None)
 
 
 def _observed(found: Observation | None) -> tuple[str, int]:
