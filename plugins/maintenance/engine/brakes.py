@@ -6,8 +6,9 @@ All that hold are reported, not only the first.  A cancel passes none of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Final, NamedTuple, Protocol, TypeVar
+from typing import Final, TypeVar
 
 from ganeti_steward.core.model.cluster import Node
 from ganeti_steward.core.model.finding import LIVE_REPAIR
@@ -27,21 +28,42 @@ from ganeti_steward.plugins.model.world import Reported, World
 
 _SECOND: Final = 10**9
 
+_NO_EFFECTS: Final = Effects()
+
 _Case = TypeVar("_Case")
 
 
-class RepairCase(NamedTuple):
-    """What the brakes judge: an incident, and once it is planned, what would be done."""
+@dataclass(frozen=True, kw_only=True)
+class BrakeCase:
+    """What the brakes judge that hold back repairs and routine work alike."""
 
-    incident: Incident
-    node: Node
     world: World
     """with the incidents as they are now"""
     config: Maintd
     utc_offset: int
     """s"""
     next: Task | Done | Failed | None = None
-    effects: Effects = Effects()
+    """what would be done, once it is planned"""
+    effects: Effects = _NO_EFFECTS
+    """what that does to nodes and instances; empty until it is planned"""
+
+    @property
+    def subject(self) -> str:
+        """What is held back."""
+        raise NotImplementedError
+
+    @property
+    def evacuated(self) -> str:
+        """The node that is taken out of service, though it may be silent by now; empty: none."""
+        return ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RepairCase(BrakeCase):
+    """An incident, and once it is planned, what would be done."""
+
+    incident: Incident
+    node: Node
     commanded: int = 0
     """when the repair command was begun last for the same object of the node, ns; 0: never"""
 
@@ -52,46 +74,14 @@ class RepairCase(NamedTuple):
 
     @property
     def evacuated(self) -> str:
-        """The node that is taken out of service, though it may be silent by now; empty: none."""
+        """See `BrakeCase.evacuated`."""
         return "" if self.incident.action == LIVE_REPAIR else self.node.name
-
-
-class Common(Protocol):
-    """What the brakes judge that hold back repairs and routine work alike."""
-
-    @property
-    def subject(self) -> str:
-        """What is held back."""
-
-    @property
-    def world(self) -> World:
-        """With the incidents as they are now."""
-
-    @property
-    def config(self) -> Maintd:
-        """The settings."""
-
-    @property
-    def utc_offset(self) -> int:
-        """s"""
-
-    @property
-    def next(self) -> Task | Done | Failed | None:
-        """What would be done, once it is planned."""
-
-    @property
-    def effects(self) -> Effects:
-        """What that does to nodes and instances; empty until it is planned."""
-
-    @property
-    def evacuated(self) -> str:
-        """The node that is taken out of service, though it may be silent by now; empty: none."""
 
 
 Brake = Callable[[RepairCase], Held | None]
 
 
-def braked(case: Common, brake: str, sentence: str, **values: object) -> Held:
+def braked(case: BrakeCase, brake: str, sentence: str, **values: object) -> Held:
     """Something that a brake holds back."""
     return Held(case.subject, brake, sentence, tuple(values.items()))
 
@@ -169,7 +159,7 @@ def is_under_repair(incident: Incident) -> bool:
     return incident.state.under_repair or any(one.step not in AFTERWARDS for one in incident.open)
 
 
-def storm(case: Common) -> Held | None:
+def storm(case: BrakeCase) -> Held | None:
     """Too many nodes report a fault at the same time, of those about which nothing is known yet."""
     nodes = _unjudged(case.world)
     ill = sum(_is_ill(case.world, one) for one in nodes)
@@ -222,13 +212,13 @@ def waiting(incident: Incident, world: World) -> set[str]:
     return out.intersection(incident.demoted) if incident.state.result else set()
 
 
-def pause(case: Common) -> Held | None:
+def pause(case: BrakeCase) -> Held | None:
     """An admin has paused the daemon."""
     reason = pause_reason(case.world.cluster_tags)
     return None if reason is None else braked(case, "pause", f"maintenance is paused: {reason}")
 
 
-def window(case: Common) -> Held | None:
+def window(case: BrakeCase) -> Held | None:
     """It is outside the maintenance windows."""
     local = datetime.fromtimestamp(case.world.now // _SECOND, UTC) + timedelta(
         seconds=case.utc_offset
@@ -287,7 +277,7 @@ def _commanded(case: RepairCase) -> int:
     return max([case.commanded, *ended])
 
 
-def observe(case: Common) -> Held | None:
+def observe(case: BrakeCase) -> Held | None:
     """The daemon only says what it would do."""
     if case.config.mode != OBSERVE:
         return None

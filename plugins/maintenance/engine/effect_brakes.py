@@ -12,7 +12,7 @@ from ganeti_steward.core.model.cluster import Node
 from ganeti_steward.core.model.finding import LIVE_REPAIR
 from ganeti_steward.plugins.maintenance.effects import ClusterFacts
 from ganeti_steward.plugins.maintenance.engine.brakes import (
-    Common,
+    BrakeCase,
     braked,
     is_under_repair,
     waiting,
@@ -43,7 +43,7 @@ def facts_of(world: World) -> ClusterFacts:
     )
 
 
-def opt_out(case: Common, nodes: Collection[str], instances: Collection[str]) -> Held | None:
+def opt_out(case: BrakeCase, nodes: Collection[str], instances: Collection[str]) -> Held | None:
     """Something of it is excluded by a tag."""
     world = case.world
     used = _nodes(world, nodes)
@@ -63,12 +63,12 @@ def opt_out(case: Common, nodes: Collection[str], instances: Collection[str]) ->
     return braked(case, "opt-out", f"{where} has the tag {OPT_OUT_TAG}; {held_task(case)}")
 
 
-def held_task(case: Common) -> str:
+def held_task(case: BrakeCase) -> str:
     """The end of a sentence."""
     return f"held: {case.next.reason}" if case.next else "held"
 
 
-def _whole(case: Common) -> Held | None:
+def _whole(case: BrakeCase) -> Held | None:
     if not case.effects.whole:
         return None
     names = _list(case.effects.whole)
@@ -76,7 +76,7 @@ def _whole(case: Common) -> Held | None:
     return braked(case, "whole-cluster", f"{sentence}; {held_task(case)}")
 
 
-def _not_named(case: Common) -> Held | None:
+def _not_named(case: BrakeCase) -> Held | None:
     """What a task does not name is not reserved for it."""
     task, effects, world = case.next, case.effects, case.world
     if not isinstance(task, Task):
@@ -94,12 +94,12 @@ def _not_named(case: Common) -> Held | None:
     return braked(case, "not-named", f"the task does not name {names}; {held_task(case)}")
 
 
-def _opt_out(case: Common) -> Held | None:
+def _opt_out(case: BrakeCase) -> Held | None:
     """No node with the tag loses role or power or gets anything, no instance with it changes."""
     return opt_out(case, case.effects.out | case.effects.targets, case.effects.touched)
 
 
-def _silent(case: Common) -> Held | None:
+def _silent(case: BrakeCase) -> Held | None:
     """Silence is no report of a fault: such a node may be fine."""
     silent = [
         one.name
@@ -112,7 +112,7 @@ def _silent(case: Common) -> Held | None:
     return braked(case, "silent", f"{_list(silent)} {verb} no valid report; {held_task(case)}")
 
 
-def _master(case: Common) -> Held | None:
+def _master(case: BrakeCase) -> Held | None:
     masters = [one.name for one in _nodes(case.world, case.effects.out) if one.master]
     if not masters:
         return None
@@ -128,7 +128,7 @@ def _nodes(world: World, names: Collection[str]) -> list[Node]:
     return [one for one in world.cluster.nodes if one.name in names]
 
 
-def _stopped(case: Common) -> Held | None:
+def _stopped(case: BrakeCase) -> Held | None:
     """What may still run on a node that Ganeti does not ask is not started a second time."""
     world, effects = case.world, case.effects
     found = [
@@ -166,7 +166,7 @@ def _confirmed_by(world: World, node: str) -> str:
     return max(own, key=latest).uuid if own else found.uuid
 
 
-def _consistency(case: Common) -> Held | None:
+def _consistency(case: BrakeCase) -> Held | None:
     """Only where nothing writes to the other copy any more, nothing newer can be lost."""
     world = case.world
     found = [
@@ -184,7 +184,7 @@ def _consistency(case: Common) -> Held | None:
     )
 
 
-def _candidate_pool(case: Common) -> Held | None:
+def _candidate_pool(case: BrakeCase) -> Held | None:
     """The master must not be the only node with the configuration where others could have it.
 
     Ganeti makes other nodes candidates in place of those that are drained or offline, as far as
@@ -220,7 +220,7 @@ def _leaving(incident: Incident) -> set[str]:
     return own.union(incident.demoted)
 
 
-def _most_waiting(case: Common) -> Held | None:
+def _most_waiting(case: BrakeCase) -> Held | None:
     """No node after the other goes out of service while no person looks at any."""
     world, limit = case.world, case.config.most_waiting
     lost = _nodes(world, case.effects.demoted)
@@ -243,7 +243,7 @@ def _most_waiting(case: Common) -> Held | None:
     )
 
 
-def _permits(case: Common) -> Held | None:
+def _permits(case: BrakeCase) -> Held | None:
     """What only a person says."""
     found = sorted(one for one in case.effects.tagged if one.startswith(_WORDS))
     if not found:
@@ -257,7 +257,7 @@ def _list(names: Iterable[str]) -> str:
 
 
 #: Judged for each task of a plugin.
-BY_EFFECTS: Final[tuple[Callable[[Common], Held | None], ...]] = (
+BY_EFFECTS: Final[tuple[Callable[[BrakeCase], Held | None], ...]] = (
     _whole,
     _not_named,
     _opt_out,

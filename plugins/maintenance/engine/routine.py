@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Final
 from uuid import NAMESPACE_URL, uuid5
 
 from ganeti_steward.core.model.cluster import Cluster
 from ganeti_steward.core.model.job_state import NOT_STARTED
 from ganeti_steward.core.model.opcodes import REPLACE_DISKS, Job
-from ganeti_steward.plugins.maintenance.config import OBSERVE, Maintd
-from ganeti_steward.plugins.maintenance.effects import Effects, effects_of
+from ganeti_steward.plugins.maintenance.config import OBSERVE
+from ganeti_steward.plugins.maintenance.effects import effects_of
 from ganeti_steward.plugins.maintenance.engine.brakes import (
+    BrakeCase,
     braked,
     holding,
     observe,
@@ -41,21 +43,14 @@ def no_routine(plugin: str, world: World) -> Sequence[RoutinePlan]:
     return ()
 
 
-class RoutineCase(NamedTuple):
-    """What the brakes judge: a plugin, and once it is planned, what it would do."""
+@dataclass(frozen=True, kw_only=True)
+class RoutineCase(BrakeCase):
+    """A plugin, and once it is planned, what it would do."""
 
     plugin: str
-    world: World
-    """with the incidents as they are now"""
-    config: Maintd
-    utc_offset: int
-    """s"""
     unreadable: Mapping[str, str]
     """see `Inputs.unreadable`"""
     next: Task | None = None
-    effects: Effects = Effects()
-    evacuated: str = ""
-    """none: see `Common.evacuated`"""
 
     @property
     def subject(self) -> str:
@@ -147,7 +142,13 @@ class Routine:
         world = ledger.world._replace(incidents=ledger.incidents)
         for plugin in ledger.config.routine:
             inputs = ledger.inputs
-            case = RoutineCase(plugin, world, ledger.config, inputs.utc_offset, inputs.unreadable)
+            case = RoutineCase(
+                plugin=plugin,
+                world=world,
+                config=ledger.config,
+                utc_offset=inputs.utc_offset,
+                unreadable=inputs.unreadable,
+            )
             if inputs.routine_known:
                 self._plan(case)
             else:
@@ -172,7 +173,7 @@ class Routine:
                 self._ledger.hold(name, "wait", plan.reason)
             else:
                 effects = effects_of(plan.jobs, self._facts)
-                self._take(case._replace(next=plan, effects=effects), plan)
+                self._take(replace(case, next=plan, effects=effects), plan)
 
     def _take(self, case: RoutineCase, task: Task) -> None:
         conflict = self._reservations.conflict(task, case.plugin)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Final
 from uuid import NAMESPACE_URL, uuid5
 
@@ -151,18 +152,18 @@ class Tasks:
         ledger = self._ledger
         world = ledger.world._replace(incidents=ledger.incidents)
         return RepairCase(
-            incident,
-            node,
-            world,
-            ledger.config,
-            ledger.inputs.utc_offset,
+            incident=incident,
+            node=node,
+            world=world,
+            config=ledger.config,
+            utc_offset=ledger.inputs.utc_offset,
             commanded=ledger.commands.get(command_key(incident), 0),
         )
 
     def _planned(self, case: RepairCase, plan: Task | Done | Failed) -> RepairCase:
         """With what is to be done, and what that does to nodes and instances."""
         jobs = plan.jobs if isinstance(plan, Task) else ()
-        return case._replace(next=plan, effects=effects_of(jobs, self._facts))
+        return replace(case, next=plan, effects=effects_of(jobs, self._facts))
 
     def _plan(self, incident: Incident, node: Node) -> None:
         case = self._case(incident, node)

@@ -25,11 +25,11 @@ from ganeti_steward.core.ganeti.signing import sign
 _PROGRAM: Final = """
 import sys
 from ganeti_steward.core.errors import StewardError
-from ganeti_steward.plugins.maintenance.daemon.parts import Options
+from ganeti_steward.plugins.maintenance.daemon.parts import DaemonOptions
 from ganeti_steward.plugins.maintenance.daemon.process import run_daemon
 options = eval(sys.argv[1])
 try:
-    sys.exit(run_daemon(Options(**options)))
+    sys.exit(run_daemon(DaemonOptions(**options)))
 except StewardError as err:
     print(err, file=sys.stderr)
     sys.exit(1)

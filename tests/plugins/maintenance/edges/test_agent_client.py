@@ -37,9 +37,9 @@ from ganeti_steward.plugins.maintenance.edges.answers import (
 from ganeti_steward.plugins.maintenance.edges.client import (
     AgentClient,
     AgentRefused,
+    CommandEnd,
     NoMemory,
     NotConnected,
-    Outcome,
     OutcomeUnknown,
 )
 
@@ -183,14 +183,14 @@ def repaired(key: bytes = KEY, salt: str = "", **changed: Any) -> Lie:
     return repairs(answer)
 
 
-def repair(one: AgentClient) -> Outcome:
+def repair(one: AgentClient) -> CommandEnd:
     return one.repair(UUID, COMMAND, DIAGNOSE, 60)
 
 
 @pytest.mark.parametrize("status", [0, 3, -9, None])
 def test_a_repair(key: KeyFile, status: int | None) -> None:
     with liar(key, repaired(status=status, fault="why")) as one:
-        assert repair(one) == Outcome(status, "done", "why")
+        assert repair(one) == CommandEnd(status, "done", "why")
 
 
 @pytest.mark.parametrize(
@@ -239,8 +239,8 @@ def remembering(key: bytes = KEY, **changed: Any) -> Lie:
 
 def test_a_repair_with_an_id(key: KeyFile) -> None:
     with liar(key, remembering(status=3)) as one:
-        assert one.repair(UUID, COMMAND, DIAGNOSE, 60, ONCE) == Outcome(3, "done")
-        expected = RepairState("ended", COMMAND, 5, Outcome(3, "done"))
+        assert one.repair(UUID, COMMAND, DIAGNOSE, 60, ONCE) == CommandEnd(3, "done")
+        expected = RepairState("ended", COMMAND, 5, CommandEnd(3, "done"))
         assert one.repair_state(UUID, *ONCE) == expected
 
 
@@ -282,7 +282,7 @@ def test_an_agent_without_memory(key: KeyFile) -> None:
         return repaired()("/1/repair", sign(KEY, json.dumps(call), json.loads(NONCE)["nonce"]))
 
     with liar(key, repairs(answer)) as one:
-        assert one.repair(UUID, COMMAND, DIAGNOSE, 60, ONCE) == Outcome(0, "done")
+        assert one.repair(UUID, COMMAND, DIAGNOSE, 60, ONCE) == CommandEnd(0, "done")
         with pytest.raises(NoMemory, match="does not remember repair commands"):
             one.repair_state(UUID, *ONCE)
 
@@ -365,7 +365,7 @@ def _ask_the_real_agent(agent: Agent, command: str) -> None:
     content = one.report(900)
     assert content["data"] == DIAGNOSE
     diagnose = DIAGNOSE | {"details": {"ä": [1, None]}}
-    assert one.repair(content["node"], COMMAND, diagnose, 60) == Outcome(7, "fixed\n", "")
+    assert one.repair(content["node"], COMMAND, diagnose, 60) == CommandEnd(7, "fixed\n", "")
     assert json.loads(notes(command)) == diagnose
     agent.renew_key(b"renewed0123456789\n")
     assert one.repair(content["node"], COMMAND, DIAGNOSE, 60).status == 7

@@ -352,13 +352,13 @@ def test_the_last_candidate_in_every_world() -> None:
             for pool in (1, 2, 3, 10):
                 world = World(0, Cluster((), nodes, ()), candidate_pool_size=pool)
                 case = RepairCase(
-                    Incident("i", uuid_of("n1"), "n1", b"{}", "evacuate"),
-                    made[0],
-                    world,
-                    Maintd(),
-                    0,
-                    plan,
-                    effects_of(plan.jobs, facts_of(world)),
+                    incident=Incident("i", uuid_of("n1"), "n1", b"{}", "evacuate"),
+                    node=made[0],
+                    world=world,
+                    config=Maintd(),
+                    utc_offset=0,
+                    next=plan,
+                    effects=effects_of(plan.jobs, facts_of(world)),
                 )
                 before = sum(one.master_candidate is True for one in nodes)
                 after = after_ganeti(nodes, "n1", pool)
