@@ -28,7 +28,7 @@ from ganeti_steward.plugins.maintenance.page.http import StatusApplication, Stat
 #: Seconds after which a round is too long ago.
 MAX_AGE: Final = 100
 
-PATHS: Final = tuple(Application(STATUS, lambda: MAX_AGE).paths)
+PATHS: Final = tuple(StatusApplication(STATUS, lambda: MAX_AGE).paths)
 #: Those whose answers have the time in them.
 OF_NOW: Final = ("/ui", "/metrics")
 
