@@ -12,7 +12,7 @@ from ganeti_steward.core.ganeti.luxi import Luxi, NotReached
 from ganeti_steward.plugins.maintenance.queue.calls import Connections
 from ganeti_steward.plugins.model.incident import JOB_SOURCE
 from ganeti_steward.plugins.simulation.jobs import Operation
-from ganeti_steward.plugins.simulation.luxid import Luxid, Refusal
+from ganeti_steward.plugins.simulation.luxid import Luxid, LuxidRefusal
 
 if TYPE_CHECKING:
     from fault_world.clock import Process
@@ -71,7 +71,7 @@ class WorldLuxid(Luxid):
         for operation in (op for job in jobs for op in job):
             if not is_known(operation["OP_ID"]):
                 fault = f"Unknown opcode {operation['OP_ID']}"
-                raise Refusal(f"Failed to parse request: SubmitManyJobs: {fault}")
+                raise LuxidRefusal(f"Failed to parse request: SubmitManyJobs: {fault}")
         return super().submit(jobs)
 
     def _store(self, numbers: Sequence[int], jobs: Sequence[Sequence[Operation]]) -> None:

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from fault_world.clock import SECOND
-from ganeti_steward.plugins.simulation.jobs import Failed
+from ganeti_steward.plugins.simulation.jobs import JobFailed
 
 if TYPE_CHECKING:
     from fault_world.world import World
@@ -61,7 +61,7 @@ class Operations:
         world, kind = self._world, operation["OP_ID"]
         fault = world.faults.of_operation(operation)
         if fault:
-            raise Failed(fault, kind="OpExecError")
+            raise JobFailed(fault, kind="OpExecError")
         result = _EFFECTS[kind](world, dict(operation))
         world.checks.ended(operation)
         return result
@@ -75,7 +75,7 @@ def is_known(kind: str) -> bool:
 def _instance(world: World, op: Row) -> Row:
     name = op["instance_name"]
     if not world.ganeti.has_instance(name):
-        raise Failed(f"Instance '{name}' not known", "unknown_entity")
+        raise JobFailed(f"Instance '{name}' not known", "unknown_entity")
     return world.ganeti.instance(name)
 
 
@@ -83,46 +83,46 @@ def _node(world: World, name: str) -> Row:
     try:
         return world.ganeti.node(name)
     except KeyError:
-        raise Failed(f"Node '{name}' not known", "unknown_entity") from None
+        raise JobFailed(f"Node '{name}' not known", "unknown_entity") from None
 
 
 def _usable(world: World, name: str) -> None:
     node = _node(world, name)
     if node["offline"]:
         text = f"Can't get data from node {name}: Node is marked offline"
-        raise Failed(text, "environment_error")
+        raise JobFailed(text, "environment_error")
     if node["drained"]:
-        raise Failed(f"Can't use drained node {name}", "wrong_state")
+        raise JobFailed(f"Can't use drained node {name}", "wrong_state")
     _reached(world, name)
 
 
 def _reached(world: World, name: str) -> None:
     if _node(world, name)["offline"]:
-        raise Failed(f"Can't contact node {name}: Node is marked offline", kind="OpExecError")
+        raise JobFailed(f"Can't contact node {name}: Node is marked offline", kind="OpExecError")
     if not world.ganeti.answers(name):
-        text = f"Can't contact node {name}: Error 7: Failed to connect"
-        raise Failed(text, kind="OpExecError")
+        text = f"Can't contact node {name}: Error 7: JobFailed to connect"
+        raise JobFailed(text, kind="OpExecError")
 
 
 def _target(row: Row, op: Row) -> str:
     target: str | None = op.get("target_node")
     if row["disk_template"] in ("plain", "file"):
         text = f"Instance's disk layout '{row['disk_template']}' does not allow migrations"
-        raise Failed(text, "wrong_state")
+        raise JobFailed(text, "wrong_state")
     if row["snodes"]:
         if target not in (None, *row["snodes"]):
-            raise Failed("Instances with disk types drbd cannot be moved to arbitrary nodes")
+            raise JobFailed("Instances with disk types drbd cannot be moved to arbitrary nodes")
         secondary: str = row["snodes"][0]
         return secondary
     if target is None:
-        raise Failed("A target node is needed", "wrong_input")
+        raise JobFailed("A target node is needed", "wrong_input")
     return target
 
 
 def _room(world: World, row: Row, target: str) -> None:
     if row["admin_state"] == "up" and world.ganeti.free_memory(target) < row["beparams"]["maxmem"]:
         text = f"Not enough memory on node {target} for migrating instance {row['name']}"
-        raise Failed(text, "insufficient_resources")
+        raise JobFailed(text, "insufficient_resources")
 
 
 def _migrate(world: World, op: Row) -> None:
@@ -132,11 +132,11 @@ def _migrate(world: World, op: Row) -> None:
     _reached(world, primary)
     if primary not in ganeti.runs[name]:
         if not op.get("allow_failover"):
-            raise Failed("Instance is not running", "wrong_state")
+            raise JobFailed("Instance is not running", "wrong_state")
         _fail_over(world, op)
         return
     if row["snodes"] and ganeti.data[name].whole != {primary, target}:
-        raise Failed(f"Disk 0 is degraded on node {target}, aborting", kind="OpExecError")
+        raise JobFailed(f"Disk 0 is degraded on node {target}, aborting", kind="OpExecError")
     _room(world, row, target)
     ganeti.write(name)
     ganeti.runs[name].discard(primary)
@@ -154,12 +154,14 @@ def _fail_over(world: World, op: Row) -> None:
     if row["snodes"] and row["admin_state"] == "up":
         stale = target not in ganeti.data[name].whole
         if (stale or gone) and not (ignore or ganeti.node(primary)["offline"]):
-            raise Failed("Disk 0 is degraded on target node, aborting failover", kind="OpExecError")
+            raise JobFailed(
+                "Disk 0 is degraded on target node, aborting failover", kind="OpExecError"
+            )
     if not gone:
         ganeti.stop(name)
     elif not (ignore or ganeti.node(primary)["offline"]):
         text = f"Could not shutdown instance {name} on node {primary}, aborting"
-        raise Failed(text, kind="OpExecError")
+        raise JobFailed(text, kind="OpExecError")
     ganeti.moved(name, target, [primary] if row["snodes"] else [])
     if row["admin_state"] == "up":
         ganeti.start(name)
@@ -169,27 +171,33 @@ def _replace_disks(world: World, op: Row) -> None:
     row, ganeti = _instance(world, op), world.ganeti
     name, mode = row["name"], op["mode"]
     if row["disk_template"] != "drbd":
-        raise Failed("Can only run replace disks for DRBD8-based instances", "wrong_input")
+        raise JobFailed("Can only run replace disks for DRBD8-based instances", "wrong_input")
     primary, secondary = row["pnode"], row["snodes"][0]
     _reached(world, primary)
     if mode in ("replace_new_secondary",):
         new = op.get("remote_node") or world.place_for(row)
         if new is None:
-            raise Failed("Can't compute nodes using iallocator", "insufficient_resources")
+            raise JobFailed("Can't compute nodes using iallocator", "insufficient_resources")
         if new in (primary, secondary):
-            raise Failed("The specified node is already a node of the instance", "wrong_input")
+            raise JobFailed("The specified node is already a node of the instance", "wrong_input")
         _usable(world, new)
         if primary not in ganeti.data[name].whole:
-            raise Failed(f"Disk 0 is degraded on node {primary}, unsafe to replace the secondary")
+            raise JobFailed(
+                f"Disk 0 is degraded on node {primary}, unsafe to replace the secondary"
+            )
         ganeti.moved(name, primary, [new])
     elif mode == "replace_on_primary":
         _reached(world, secondary)
         if secondary not in ganeti.data[name].whole:
-            raise Failed(f"Disk 0 is degraded on node {secondary}, unsafe to replace the primary")
+            raise JobFailed(
+                f"Disk 0 is degraded on node {secondary}, unsafe to replace the primary"
+            )
     else:
         _reached(world, secondary)
         if primary not in ganeti.data[name].whole:
-            raise Failed(f"Disk 0 is degraded on node {primary}, unsafe to replace the secondary")
+            raise JobFailed(
+                f"Disk 0 is degraded on node {primary}, unsafe to replace the secondary"
+            )
     ganeti.resync(name)
 
 
@@ -197,14 +205,14 @@ def _set_params(world: World, op: Row) -> list[list[str]]:
     ganeti, node = world.ganeti, _node(world, op["node_name"])
     if node["master"]:
         text = "The master role can be changed only via master-failover"
-        raise Failed(text, "wrong_input")
+        raise JobFailed(text, "wrong_input")
     leaves = node["master_candidate"] and bool(op.get("drained") or op.get("offline"))
     others = [one for one in ganeti.nodes if one is not node]
     free = [one for one in others if not (one["offline"] or one["drained"])]
     few = sum(one["master_candidate"] for one in others) < min(3, len(free))
     if leaves and few and not op.get("auto_promote"):
         text = "Not enough master candidates, please pass auto promote option"
-        raise Failed(text, "wrong_state")
+        raise JobFailed(text, "wrong_state")
     if node["offline"] and op.get("offline") is False:
         _answering(world, node["name"])
     wanted = {flag: op[flag] for flag in _FLAGS if op.get(flag) is not None}
@@ -219,7 +227,7 @@ def _set_params(world: World, op: Row) -> list[list[str]]:
 
 def _answering(world: World, name: str) -> None:
     if not world.ganeti.answers(name):
-        raise Failed(f"Node {name} does not answer: it cannot be readded", "environment_error")
+        raise JobFailed(f"Node {name} does not answer: it cannot be readded", "environment_error")
 
 
 def _tags(world: World, op: Row) -> list[str]:
@@ -232,7 +240,7 @@ def _tags(world: World, op: Row) -> list[str]:
     for row in rows:
         if row["name"] == name:
             return _tags_of(row)
-    raise Failed(f"'{name}' not known", "unknown_entity")
+    raise JobFailed(f"'{name}' not known", "unknown_entity")
 
 
 def _tags_of(row: Row) -> list[str]:
@@ -251,7 +259,7 @@ def _remove_tags(world: World, op: Row) -> None:
     tags = _tags(world, op)
     if missing := [tag for tag in op["tags"] if tag not in tags]:
         names = ", ".join(f"'{tag}'" for tag in missing)
-        raise Failed(f"Tag(s) {names} not found", "unknown_entity")
+        raise JobFailed(f"Tag(s) {names} not found", "unknown_entity")
     tags[:] = [tag for tag in tags if tag not in op["tags"]]
     world.ganeti.changed()
 
