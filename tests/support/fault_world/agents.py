@@ -9,7 +9,7 @@ from fault_world.clock import SECOND, Process
 from ganeti_steward.core.canonical_json import canonical_object
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.model.cluster import Node
-from ganeti_steward.core.node_agent.protocol import Outcome
+from ganeti_steward.core.node_agent.protocol import CommandEnd
 from ganeti_steward.core.node_agent.remembered import ENDED, LOST, NEVER, RUNNING, RepairState
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.edges.answers import RejectedAnswer, check_report
@@ -18,7 +18,11 @@ from ganeti_steward.plugins.maintenance.edges.client import (
     NotConnected,
     OutcomeUnknown,
 )
-from ganeti_steward.plugins.maintenance.edges.commands import AgentCalls, Command, RepairRunner
+from ganeti_steward.plugins.maintenance.edges.commands import (
+    AgentCalls,
+    RepairRunner,
+    SubmittedCommand,
+)
 from ganeti_steward.plugins.maintenance.edges.poll import Target, failed, is_news, polled, since
 from ganeti_steward.plugins.maintenance.engine.decision import CommandResult
 from ganeti_steward.plugins.maintenance.runtime import Runtime
@@ -90,7 +94,7 @@ class Agent:
         if state.state != RUNNING:
             return
         good = self._world.draw("command result").random() < 0.7
-        outcome = Outcome(0 if good else 1, "done" if good else "failed")
+        outcome = CommandEnd(0 if good else 1, "done" if good else "failed")
         self._known[submission] = state._replace(state=ENDED, outcome=outcome)
         if good:
             self._world.ganeti.reports.pop(self._node, None)
@@ -171,14 +175,14 @@ class WorldAgents:
             for submission in one.open
         )
 
-    def _agent(self, command: Command) -> Agent:
+    def _agent(self, command: SubmittedCommand) -> Agent:
         agent = self._world.agents[command.target.name]
         self._runtime.sleep(0.01)
         if not agent.answers():
             raise NotConnected(f"the agent of {command.target.name} cannot be reached")
         return agent
 
-    def _repair(self, command: Command, diagnose: Mapping[str, Any]) -> Outcome:
+    def _repair(self, command: SubmittedCommand, diagnose: Mapping[str, Any]) -> CommandEnd:
         agent = self._agent(command)
         seconds = agent.run(command.submission, command.name, canonical_object(dict(diagnose)))
         self._runtime.sleep(seconds + 0.01)
@@ -187,7 +191,7 @@ class WorldAgents:
             raise OutcomeUnknown(f"whether {command.name} was run is not known")
         return state.outcome
 
-    def _ask(self, command: Command) -> RepairState:
+    def _ask(self, command: SubmittedCommand) -> RepairState:
         return self._agent(command).state(command.submission)
 
 

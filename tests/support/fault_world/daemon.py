@@ -12,13 +12,13 @@ from fault_world.luxid import WorldConnections, WorldLuxi
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.plugins.maintenance.confd.client import Confd
-from ganeti_steward.plugins.maintenance.confd.messages import Query, QueryType, Reply, Status
+from ganeti_steward.plugins.maintenance.confd.messages import Query, QueryType, Reply, ReplyStatus
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.daemon.luxi_queue import LuxiQueue, read_world
 from ganeti_steward.plugins.maintenance.daemon.mastership import NotMaster, Voting, require_master
 from ganeti_steward.plugins.maintenance.daemon.parts import Observer, Round
 from ganeti_steward.plugins.maintenance.daemon.rounds import Parts, Rounds
-from ganeti_steward.plugins.maintenance.daemon.wakeup import Signals, Stopped, Wakeup
+from ganeti_steward.plugins.maintenance.daemon.wakeup import DaemonStopped, Signals, Wakeup
 from ganeti_steward.plugins.maintenance.edges.counters import Counters
 from ganeti_steward.plugins.maintenance.edges.store import Store
 from ganeti_steward.plugins.maintenance.engine.step import step
@@ -96,7 +96,7 @@ class WorldConfd(Confd):
         assert thread is not None
         thread.wait(0.01)
         return [
-            Reply(name, Status.OK, world.copies[name].master, world.copies[name].serial)
+            Reply(name, ReplyStatus.OK, world.copies[name].master, world.copies[name].serial)
             for name in self.candidates
             if world.reach(self._node, name)
         ]
@@ -132,7 +132,7 @@ class Daemon:
             require_master(voting, self._sleep, lambda reason: None)
             Rounds(self._parts(voting), self._settings, self.signals).run()
             self.ended = "a signal"
-        except Stopped:
+        except DaemonStopped:
             self.ended = "a signal"
         except (NotMaster, StewardError) as err:
             self.ended = str(err)
