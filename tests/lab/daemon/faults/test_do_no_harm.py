@@ -72,6 +72,7 @@ def test_an_instance_without_a_good_copy_stays(maintained: MaintainedLab, runs: 
         assert all_well(lab, runs) == {}
 
 
+@pytest.mark.thorough
 def test_a_copy_whose_age_is_not_known_is_not_started(
     maintained: MaintainedLab, runs: Runs
 ) -> None:

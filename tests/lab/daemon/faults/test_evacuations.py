@@ -111,6 +111,7 @@ def test_degraded_disks_are_activated_and_then_it_leaves(
     assert all_well(lab, runs) == {}
 
 
+@pytest.mark.thorough
 def test_it_waits_for_a_neighbour_that_is_repaired(maintained: MaintainedLab) -> None:
     """The only target is in a repair that does not last long."""
     lab, target = maintained, "node3.lab"
@@ -148,6 +149,7 @@ def test_it_waits_for_a_false_alarm_to_pass(maintained: MaintainedLab) -> None:
         assert lab.nodes_of("inst3.lab") == [target]
 
 
+@pytest.mark.thorough
 def test_a_group_of_two_nodes(maintained: MaintainedLab, runs: Runs) -> None:
     """The primaries go to the other node; there is no third one for the copies."""
     lab, node, other = maintained, "node6.lab", "node5.lab"
