@@ -112,7 +112,10 @@ def _running(world: World, group: Group) -> str:
         for job in world.routine
         if job.open and job.plugin == NAME and members.intersection(job.nodes)
     ]
-    return f"{_list(jobs)} of the last moves not ended" if jobs else ""
+    if not jobs:
+        return ""
+    words = ("job", "has") if len(jobs) == 1 else ("jobs", "have")
+    return f"{words[0]} {_list(jobs)} of the last moves {words[1]} not ended"
 
 
 def _list(names: list[str]) -> str:

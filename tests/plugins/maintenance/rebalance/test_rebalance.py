@@ -139,7 +139,9 @@ def test_nothing_is_searched_again_that_was_searched() -> None:
 
 def test_jobs_of_the_last_moves_are_waited_for() -> None:
     (found,) = planned(uneven(routine=(job(7, "n5", "n6"),)))
-    assert found.reason.endswith("; 7 of the last moves not ended")
+    assert found.reason.endswith("; job 7 of the last moves has not ended")
+    (two,) = planned(uneven(routine=(job(7, "n5", "n6"), job(9, "n1", "n6"))))
+    assert two.reason.endswith("; jobs 7, 9 of the last moves have not ended")
     other = job(7, "n5", "n6", plugin="harep")
     assert tasks(planned(uneven(routine=(other,))))
 
