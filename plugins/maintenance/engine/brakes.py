@@ -96,7 +96,10 @@ def _opt_out(case: RepairCase) -> Held | None:
 
 
 def _not_observed(case: RepairCase) -> Held | None:
-    """Only what is reported now is begun: never on silence, never on an old report."""
+    """Only what is reported now is begun: never on silence, never on an old report.
+
+    A node that is off reports nothing; then the word of an admin about this incident counts.
+    """
     if case.incident.state.begun:
         return None
     found = case.world.observations.get(case.incident.node)
@@ -104,6 +107,8 @@ def _not_observed(case: RepairCase) -> Held | None:
         if found.object_id == case.incident.object_id:
             return None
         return braked(case, "not-reported", f"node {case.node.name} reports {found.status} now")
+    if case.evacuated and case.incident.stopped_tag in case.node.tags:
+        return None
     why = found.why if found else "no report since the start"
     return braked(case, "silent", f"node {case.node.name} gives no valid report: {why}")
 

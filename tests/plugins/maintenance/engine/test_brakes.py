@@ -63,6 +63,40 @@ def test_nothing_begins_while_the_node_reports_something_else() -> None:
     assert (cluster.queue, cluster.incident("node2").status) == ({}, NOTED)
 
 
+def test_the_word_that_a_silent_node_is_off_lets_its_incident_begin() -> None:
+    cluster = evacuating(CONFIG._replace(hold_time=300))
+    uuid = cluster.incident("node2").uuid
+    cluster.silence("node2")
+    cluster.wait(301)
+    cluster.tag("node2", "maintd:stopped:other")
+    cluster.round()
+    assert "silent" in cluster.held()
+    cluster.untag("node2", "maintd:stopped:other")
+    cluster.tag("node2", f"maintd:stopped:{uuid}")
+    cluster.round()
+    assert (cluster.held(), cluster.incident("node2").status) == ({}, PENDING)
+
+
+def test_no_command_is_begun_on_a_node_that_is_off() -> None:
+    cluster = Maintained(config=CONFIG._replace(hold_time=300))
+    cluster.report("node2", REPAIR)
+    cluster.round()
+    cluster.silence("node2")
+    cluster.wait(301)
+    cluster.tag("node2", f"maintd:stopped:{cluster.incident('node2').uuid}")
+    cluster.round()
+    assert "silent" in cluster.held()
+
+
+def test_the_word_that_a_node_is_off_counts_for_nothing_where_it_reports() -> None:
+    cluster = evacuating(CONFIG._replace(hold_time=300))
+    cluster.tag("node2", f"maintd:stopped:{cluster.incident('node2').uuid}")
+    cluster.wait(301)
+    cluster.report("node2", OK)
+    cluster.round()
+    assert cluster.held() == {"not-reported": "node node2 reports Ok now"}
+
+
 def test_pause_with_its_reason() -> None:
     cluster = Maintained()
     cluster.cluster_tags.add("maintd:pause:power-works")
