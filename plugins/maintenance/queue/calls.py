@@ -16,6 +16,7 @@ import json
 import logging
 import os
 import socket
+import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -257,6 +258,7 @@ class _Call:
     ) -> None:
         self.started = {one.submission: one for one in started}
         self._make, self._ended = make, ended
+        self._lock, self._over, self._beside = threading.Lock(), False, False
         self._outcomes: Mapping[str, TaskOutcome] = {}
         self._thread = runtime.start("submit", self._run)
 
@@ -267,12 +269,18 @@ class _Call:
             _log.exception("jobs cannot be handed over")
             text = f"{type(err).__name__}: {err}"
             self._outcomes = {one: TaskOutcome(unknown=text) for one in self.started}
-        self._ended()
+        with self._lock:
+            self._over, beside = True, self._beside
+        # A round that has waited for it knows; woken again it would try at once what was refused.
+        if beside:
+            self._ended()
 
     def outcomes(self, wait: float) -> Mapping[str, TaskOutcome] | None:
         """What it returned; None while it goes on, after so many seconds."""
         self._thread.join(wait)
-        return None if self._thread.is_alive() else self._outcomes
+        with self._lock:
+            self._beside = not self._over
+        return self._outcomes if self._over else None
 
 
 class Calls:
@@ -285,7 +293,7 @@ class Calls:
         notes: CallNotes | None = None,
         runtime: Runtime = REAL,
     ) -> None:
-        """``wait``: seconds; ``wake`` is called by another thread when a call has ended."""
+        """``wait``: seconds; ``wake`` is called by another thread when a call ends later."""
         self._wait, self._wake, self._notes, self._runtime = wait, wake, notes, runtime
         self._running: list[_Call] = []
         self._known: dict[str, TaskOutcome] = {}

@@ -39,6 +39,7 @@ def test_an_answer_in_time(luxid: Luxid) -> None:
     luxid.may_answer.set()
     assert calls.make([ONE], luxid) == {"s1": TaskOutcome((7,))}
     assert (calls.running(), calls.outcome("s1")) == ((), TaskOutcome((7,)))
+    assert not luxid.rung.is_set(), "the round that waited for it is not followed by another one"
 
 
 def test_a_late_answer(luxid: Luxid) -> None:
