@@ -1,4 +1,4 @@
-"""``contrib/simulate-faults``: plays one history with its narrative, or as many as asked for."""
+"""``contrib/simulate-faults``: plays histories of a seed, or scenario files."""
 
 from __future__ import annotations
 
@@ -10,10 +10,16 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from typing import Final
 
 from fault_world.history import Played, play
+from fault_world.scenarios.command import compare, events_help
 from fault_world.shrink import shrunk
 
+_DESCRIPTION: Final = """\
+Plays histories of a simulated cluster in which everything goes wrong, or scenario files.
+docs/how-to/write-a-scenario.md says how a scenario is written.
+"""
 #: Histories that a process plays before it reports.
 _PORTION = 10
 
@@ -22,14 +28,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Exit status 0: no invariant was broken."""
     options = _parser().parse_args(arguments)
     logging.disable(logging.CRITICAL)
+    if options.files:
+        return compare(options.files, accept=options.accept)
     if options.seed is not None and options.rounds is None:
         return _one(options.seed, options.keep)
     return _many(int(options.seed or 1), options.rounds or 10_000, options.processes)
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="simulate-faults", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="simulate-faults",
+        description=_DESCRIPTION,
+        epilog=f"events of scenario files (at SECONDS EVENT ...):\n{events_help()}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     add = parser.add_argument
+    add("files", nargs="*", metavar="FILE", help="scenario files to be played and compared")
+    add("--accept", action="store_true", help="write the narratives that differ into their files")
     add("--seed", help="the history, or with --rounds the first one (a number)")
     add("--rounds", type=int, help="play histories until the daemons have run so many rounds")
     add("--keep", help="only these faults of the history, by number: 3,17,20")

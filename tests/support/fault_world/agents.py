@@ -1,4 +1,4 @@
-"""Node agents, and the daemon's side of them: polled, asked and answered without a network."""
+"""Node agents, and the daemon's side of them: polled, queried and answered without a network."""
 
 from __future__ import annotations
 
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 
 _HEALTHY: Final[Row] = {"status": "Ok"}
+#: Seconds that a command takes which hangs.
+_HANGS: Final = 10.0**6
 
 
 class Agent:
@@ -86,6 +88,8 @@ class Agent:
         self._known[submission] = RepairState(RUNNING, command, started)
         world.checks.command_run(self._node, submission, command)
         seconds = world.draw("command").choice((1.0, 5.0, 30.0, 300.0))
+        if world.faults.of_command() == "hang":
+            seconds = _HANGS
         world.clock.after(seconds, lambda: self._ended(submission))
         return seconds
 
@@ -93,7 +97,8 @@ class Agent:
         state = self._known[submission]
         if state.state != RUNNING:
             return
-        good = self._world.draw("command result").random() < 0.7
+        drawn = self._world.draw("command result").random() < 0.7
+        good = {"succeed": True, "fail": False}.get(self._world.faults.of_command(), drawn)
         outcome = CommandEnd(0 if good else 1, "done" if good else "failed")
         self._known[submission] = state._replace(state=ENDED, outcome=outcome)
         if good:
@@ -185,7 +190,8 @@ class WorldAgents:
     def _repair(self, command: SubmittedCommand, diagnose: Mapping[str, Any]) -> CommandEnd:
         agent = self._agent(command)
         seconds = agent.run(command.submission, command.name, canonical_object(dict(diagnose)))
-        self._runtime.sleep(seconds + 0.01)
+        limit = self._settings.command_time_limit
+        self._runtime.sleep(min(seconds + 0.01, limit))
         state = agent.state(command.submission)
         if not agent.answers() or state.state != ENDED or self._world.faults.loses_answer():
             raise OutcomeUnknown(f"whether {command.name} was run is not known")

@@ -83,3 +83,8 @@ class Faults:
         """Whether an agent's answer is lost."""
         fault = self._now("lost-answers")
         return bool(fault) and self._world.draw("agent answer").random() < 0.5
+
+    def of_command(self) -> str:
+        """How a repair command ends: succeed, fail or hang; empty: that is drawn."""
+        fault = self._now("commands-end")
+        return fault.detail if fault else ""

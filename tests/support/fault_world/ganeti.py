@@ -39,6 +39,10 @@ class Data:
         self.copies = dict.fromkeys(nodes, 1)
         """node -> how much of that its copy has"""
         self.resyncing = False
+        self.active = False
+        """whether the disks are active though the instance does not run"""
+        self.broken: set[str] = set()
+        """nodes whose local disk is broken: what is written there is lost"""
 
     @property
     def whole(self) -> set[str]:
@@ -49,7 +53,8 @@ class Data:
 class Ganeti:
     """One cluster."""
 
-    def __init__(self, random: Random, nodes: int, instances: int) -> None:
+    def __init__(self, nodes: Sequence[str]) -> None:
+        """``nodes``: their names; the first is the master."""
         self.serial = 1
         """of the configuration"""
         self.off: set[str] = set()
@@ -65,16 +70,16 @@ class Ganeti:
         self.data: dict[str, Data] = {}
         self.groups = [_group("default")]
         self.networks: list[Row] = []
-        self.nodes = [
-            self._node(f"node{number}", master=number == 1) for number in range(1, nodes + 1)
-        ]
+        self._last = 0
+        """the number of the node that was added last"""
+        self.nodes: list[Row] = []
+        for name in nodes:
+            self.nodes.append(self._node(name, master=not self.nodes))
         self.instances: list[Row] = []
-        for number in range(1, instances + 1):
-            self._add_instance(f"inst{number}", random)
         self.candidates()
         self.info: Row = {
             "name": "cluster",
-            "master": "node1",
+            "master": nodes[0],
             "candidate_pool_size": POOL,
             "tags": [],
             "enabled_hypervisors": ["kvm"],
@@ -170,7 +175,7 @@ class Ganeti:
 
     def add_node(self) -> str:
         """A new node; its name."""
-        name = f"node{1 + max(int(row['name'].removeprefix('node')) for row in self.nodes)}"
+        name = f"node{self._last + 1}"
         self.nodes.append(self._node(name, master=False))
         self.changed()
         return name
@@ -196,6 +201,9 @@ class Ganeti:
     def power_off(self, node: str) -> None:
         """A node loses its power: what ran there does not run any more."""
         self.off.add(node)
+        for row in self.on(node):
+            if row["pnode"] == node:
+                self.data[row["name"]].active = False
         for name, places in self.runs.items():
             if node in places:
                 self.write(name)
@@ -221,6 +229,7 @@ class Ganeti:
             if self.answers(node):
                 self.write(instance)
                 self.runs[instance].discard(node)
+                self.data[instance].active = False
 
     def write(self, instance: str) -> None:
         """An instance that runs has written something."""
@@ -231,6 +240,8 @@ class Ganeti:
         connected = data.whole if not data.resyncing else data.whole & where
         data.written += 1
         for node in data.copies:
+            if node in data.broken:
+                continue
             if _is_shared(row) or node in where or (node in connected and node not in self.off):
                 data.copies[node] = data.written
 
@@ -241,13 +252,14 @@ class Ganeti:
         if not data.whole - self.off:
             return
         for node in data.copies:
-            if node not in self.off:
+            if node not in self.off and node not in data.broken:
                 data.copies[node] = data.written
 
     # How it begins
 
     def _node(self, name: str, *, master: bool) -> Row:
-        number = int(name.removeprefix("node"))
+        self._last += 1
+        number = self._last
         return {
             "name": name,
             "uuid": str(uuid5(NAMESPACE_DNS, name)),
@@ -273,27 +285,43 @@ class Ganeti:
             "cnos": 1,
         }
 
-    def _add_instance(self, name: str, random: Random) -> None:
+    def draw_instance(self, name: str, random: Random) -> None:
+        """Add an instance; everything else of it is drawn."""
         template = random.choices(("drbd", "plain", "sharedfile", "diskless"), (12, 2, 2, 1))[0]
         places = random.sample([row["name"] for row in self.nodes], 2)
         size = random.choice((2048, 10240, 20480))
         sizes = [] if template == "diskless" else [size] * random.choice((1, 1, 2))
         up = random.random() < 0.9
+        memory = random.choice((512, 1024, 2048))
+        used = places if template == "drbd" else places[:1]
+        self.add_instance(name, template, used, sizes, memory=memory, up=up)
+
+    def add_instance(
+        self,
+        name: str,
+        template: str,
+        places: Sequence[str],
+        sizes: Sequence[int],
+        *,
+        memory: int,
+        up: bool,
+    ) -> None:
+        """Add an instance with its primary and its secondary; sizes and memory in MiB."""
         self.instances.append(
             {
                 "name": name,
                 "uuid": str(uuid5(NAMESPACE_DNS, name)),
                 "pnode": places[0],
-                "snodes": places[1:] if template == "drbd" else [],
+                "snodes": [*places[1:]],
                 "admin_state": "up" if up else "down",
                 "status": "running",
                 "disk_template": template,
-                "disk.sizes": sizes,
+                "disk.sizes": [*sizes],
                 "disk.spindles": [None] * len(sizes),
                 **{f"nic.{key}": [] for key in ("macs", "ips", "modes", "links", "networks")},
                 "beparams": {
-                    "maxmem": random.choice((512, 1024, 2048)),
-                    "minmem": 512,
+                    "maxmem": memory,
+                    "minmem": min(memory, 512),
                     "vcpus": 1,
                     "spindle_use": 1,
                     "auto_balance": True,
@@ -306,7 +334,7 @@ class Ganeti:
                 "forthcoming": False,
             }
         )
-        self.data[name] = Data([] if template == "diskless" else _places(self.instances[-1]))
+        self.data[name] = Data([] if template == "diskless" else places)
         self.runs[name] = {places[0]} if up else set()
 
     def moved(self, instance: str, primary: str, secondaries: Sequence[str]) -> None:
@@ -317,6 +345,7 @@ class Ganeti:
             data.copies = {primary: data.written}
         elif data.copies:
             data.copies = {node: data.copies.get(node, 0) for node in _places(row)}
+            data.broken &= {*data.copies}
         self.changed()
 
 

@@ -36,7 +36,7 @@ def play(seed: str, faults: Sequence[Fault] | None = None, hours: float = _HOURS
         found = drawn(seed, hours, _names(world)) if faults is None else faults
         for fault in found:
             world.clock.after(fault.at, partial(world.happen, fault))
-        _until(world, START + int(hours * 3600 * SECOND))
+        world.run_until(START + int(hours * 3600 * SECOND))
         if not world.checks.broken:
             world.calm()
             _end(world)
@@ -52,20 +52,11 @@ def _names(world: World) -> dict[str, list[str]]:
     }
 
 
-def _until(world: World, at: int) -> None:
-    schedule = world.clock.schedule
-    while schedule.next is not None and schedule.next <= at and not world.checks.broken:
-        schedule.run()
-        for daemon in world.daemons:
-            if daemon.fault is not None:
-                raise daemon.fault
-
-
 def _end(world: World) -> None:
     """Until every incident has ended, or waits for a person."""
     last = world.clock.now + int(_CALM * 3600 * SECOND)
     while not world.checks.broken:
-        _until(world, world.clock.now + 300 * SECOND)
+        world.run_until(world.clock.now + 300 * SECOND)
         open_ = [one for one in world.checks.incidents.values() if one.active]
         if not open_:
             return

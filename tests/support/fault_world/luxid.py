@@ -23,7 +23,7 @@ class Behaviour(NamedTuple):
     """How one call goes."""
 
     before: float = 0.002
-    """seconds until luxid does what is asked for"""
+    """seconds until luxid does what is requested"""
     after: float = 0.002
     """seconds from then to the answer"""
     lost: bool = False

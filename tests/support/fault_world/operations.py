@@ -100,7 +100,7 @@ def _reached(world: World, name: str) -> None:
     if _node(world, name)["offline"]:
         raise JobFailed(f"Can't contact node {name}: Node is marked offline", kind="OpExecError")
     if not world.ganeti.answers(name):
-        text = f"Can't contact node {name}: Error 7: JobFailed to connect"
+        text = f"Can't contact node {name}: Error 7: Failed to connect"
         raise JobFailed(text, kind="OpExecError")
 
 
@@ -130,6 +130,10 @@ def _migrate(world: World, op: Row) -> None:
     name, primary, target = row["name"], row["pnode"], _target(row, op)
     _usable(world, target)
     _reached(world, primary)
+    if op.get("cleanup") and not ganeti.runs[name]:
+        raise JobFailed(f"Instance {name} does not seem to be running at all", kind="OpExecError")
+    if op.get("cleanup"):
+        return
     if primary not in ganeti.runs[name]:
         if not op.get("allow_failover"):
             raise JobFailed("Instance is not running", "wrong_state")
@@ -192,12 +196,14 @@ def _replace_disks(world: World, op: Row) -> None:
             raise JobFailed(
                 f"Disk 0 is degraded on node {secondary}, unsafe to replace the primary"
             )
+        ganeti.data[name].broken.discard(primary)
     else:
         _reached(world, secondary)
         if primary not in ganeti.data[name].whole:
             raise JobFailed(
                 f"Disk 0 is degraded on node {primary}, unsafe to replace the secondary"
             )
+        ganeti.data[name].broken.discard(secondary)
     ganeti.resync(name)
 
 
@@ -289,6 +295,7 @@ def _activate_disks(world: World, op: Row) -> list[Any]:
     for name in (row["pnode"], *row["snodes"]):
         _reached(world, name)
     name = row["name"]
+    world.ganeti.data[name].active = True
     if row["snodes"] and len(world.ganeti.data[name].whole) < 2:
         world.ganeti.data[name].resyncing = True
         world.clock.after(world.draw("resync").uniform(20, 600), partial(_resynced, world, name))
@@ -315,11 +322,11 @@ def _side(world: World, row: Row, node: str) -> list[Any] | None:
     ganeti, data = world.ganeti, world.ganeti.data[row["name"]]
     if not ganeti.answers(node) or ganeti.node(node)["offline"]:
         return None
-    if row["pnode"] not in ganeti.runs[row["name"]]:
+    if row["pnode"] not in ganeti.runs[row["name"]] and not data.active:
         return None
     behind = len(data.whole) < len(data.copies) or any(one in ganeti.off for one in data.copies)
     percent = 50.0 if data.resyncing else None
-    own = 1 if node in data.whole else 2
+    own = 4 if node in data.broken else 1 if node in data.whole else 2
     return ["/dev/drbd0", 147, 0, percent, None, behind, own]
 
 

@@ -34,11 +34,23 @@ class Copy(NamedTuple):
     candidates: tuple[str, ...]
 
 
+class Given(NamedTuple):
+    """A cluster and a configuration that are not drawn."""
+
+    ganeti: Ganeti
+    config: Config
+
+
 class World:
     """One cluster, everything on it, and a seed for all that is drawn."""
 
-    def __init__(self, seed: str, tell: Callable[[str], None] = lambda line: None) -> None:
-        """``tell`` gets each line of the narrative, without the time."""
+    def __init__(
+        self,
+        seed: str,
+        tell: Callable[[str], None] = lambda line: None,
+        given: Given | None = None,
+    ) -> None:
+        """``tell`` gets each line of the narrative; ``given``: None: both are drawn."""
         self.seed, self._tell = seed, tell
         random = Random(f"{seed} cluster")
         self.clock = Clock(START)
@@ -47,9 +59,8 @@ class World:
         """node -> ns that its clock is ahead"""
         self.isolated: set[str] = set()
         """names of nodes that reach no other"""
-        self.settings = _settings(random)
-        self.config = Config(sections={"maintd": self.settings})
-        self.ganeti = Ganeti(random, random.randint(3, 6), random.randint(2, 10))
+        self.ganeti, self.config = given or _drawn(random)
+        self.settings = self.config.section(Maintd)
         self.faults, self.checks = Faults(self), Checks(self)
         self.luxid = WorldLuxid(self)
         self.agents = {row["name"]: Agent(self, row["name"]) for row in self.ganeti.nodes}
@@ -124,6 +135,15 @@ class World:
             self.daemons.append(Daemon(self, master, self.config))
         self.clock.after(_STARTED_AGAIN, self._keep_daemon)
 
+    def run_until(self, at: int) -> None:
+        """Let everything happen up to a time, ns since the epoch, or until a check fails."""
+        schedule = self.clock.schedule
+        while schedule.next is not None and schedule.next <= at and not self.checks.broken:
+            schedule.run()
+            for daemon in self.daemons:
+                if daemon.fault is not None:
+                    raise daemon.fault
+
     def end(self) -> None:
         """End all processes, so that no thread is left."""
         for one in self.daemons:
@@ -171,6 +191,15 @@ class World:
             one.get("node") == row["uuid"] and one.get("status") == "pending"
             for _, one in self.records()
         )
+
+
+def _drawn(random: Random) -> Given:
+    config = Config(sections={"maintd": _settings(random)})
+    nodes, instances = random.randint(3, 6), random.randint(2, 10)
+    ganeti = Ganeti([f"node{number}" for number in range(1, nodes + 1)])
+    for number in range(1, instances + 1):
+        ganeti.draw_instance(f"inst{number}", random)
+    return Given(ganeti, config)
 
 
 def _settings(random: Random) -> Maintd:

@@ -1,0 +1,146 @@
+"""What a scenario can have happen beside the faults that histories draw."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from fault_world import control
+from fault_world.faults import Fault
+from fault_world.kinds import KINDS
+
+if TYPE_CHECKING:
+    from fault_world.world import World
+
+Row = dict[str, Any]
+
+#: What an event is about.
+NODE: Final = "node"
+INSTANCE: Final = "instance"
+
+
+class EventKind(NamedTuple):
+    """One kind of event."""
+
+    event: Callable[[World, Fault], None]
+    about: str = ""
+    """`NODE`, `INSTANCE`, or empty: the cluster"""
+    detail: str = ""
+    """what is written after the subject, in words; empty: nothing"""
+    lasts: bool = False
+    """whether ``for SECONDS`` may follow"""
+
+
+#: Kind of a drawn fault -> what its detail is.
+_DETAILS: Final[Mapping[str, str]] = {
+    "falls-ill": "a status (evacuate, evacuate-failover, live-repair) or changing",
+    "clock-jumps": "seconds",
+    "wrong-reports": "lost, old or forged",
+    "slow-calls": "seconds",
+    "lost-answers": "a share, 0 to 1",
+    "late-storing": "seconds",
+    "failing-operations": "a share, 0 to 1",
+    "tag-set": "a tag; one that ends with a colon gets the uuid of each incident of the node",
+}
+
+
+def _reports(world: World, fault: Fault) -> None:
+    """A node reports a status without a command, until `recovers`; its words are the time."""
+    world.ganeti.reports[fault.subject] = {
+        "status": fault.detail,
+        "details": f"reported at {fault.at:g}",
+    }
+
+
+def _recovers(world: World, fault: Fault) -> None:
+    """A node reports that it is healthy."""
+    world.ganeti.reports.pop(fault.subject, None)
+
+
+def _tag_removed(world: World, fault: Fault) -> None:
+    """A tag of a node is removed; one that ends with a colon: all that begin so."""
+    tags = world.ganeti.node(fault.subject)["tags"]
+    tags[:] = [tag for tag in tags if not _matches(tag, fault.detail)]
+    world.ganeti.changed()
+
+
+def _matches(tag: str, wanted: str) -> bool:
+    return tag.startswith(wanted) if wanted.endswith(":") else tag == wanted
+
+
+def _node_tagged(world: World, fault: Fault) -> None:
+    """A node gets a tag, and nothing else happens; ``UUID`` in it: its own uuid."""
+    node = world.ganeti.node(fault.subject)
+    node["tags"].append(fault.detail.replace("UUID", node["uuid"]))
+    world.ganeti.changed()
+
+
+def _instance_tagged(world: World, fault: Fault) -> None:
+    """An instance gets a tag."""
+    world.ganeti.instance(fault.subject)["tags"].append(fault.detail)
+    world.ganeti.changed()
+
+
+def _group_tagged(world: World, fault: Fault) -> None:
+    """The node group gets a tag."""
+    world.ganeti.groups[0]["tags"].append(fault.detail)
+    world.ganeti.changed()
+
+
+def _crashes(world: World, fault: Fault) -> None:
+    """An instance ends, though its owner wants it to run."""
+    world.ganeti.stop(fault.subject)
+
+
+def _copy_lost(world: World, fault: Fault) -> None:
+    """The disk of one of an instance's nodes breaks; ``detail``: the node."""
+    data = world.ganeti.data[fault.subject]
+    if fault.detail in data.copies:
+        data.copies[fault.detail] = 0
+        data.broken.add(fault.detail)
+
+
+def _gets_power(world: World, fault: Fault) -> None:
+    """A node that was off is switched on."""
+    world.ganeti.power_on(fault.subject)
+
+
+def _queue_drained(world: World, fault: Fault) -> None:
+    """The job queue takes no jobs."""
+    world.luxid.drained = True
+    world.clock.after(fault.lasts, partial(setattr, world.luxid, "drained", False))
+
+
+def _rule_copied(world: World, fault: Fault) -> None:
+    """The record of an incident is written again, as another rule."""
+    for uuid, _ in world.records()[:1]:
+        rule = world.luxid.filters[uuid]
+        copied = "00000000-0000-4000-8000-000000000001"
+        world.luxid.filters[copied] = rule | {"uuid": copied}
+        world.ganeti.changed()
+
+
+_MORE: Final[Mapping[str, EventKind]] = {
+    "reports": EventKind(_reports, NODE, "a status"),
+    "recovers": EventKind(_recovers, NODE),
+    "gets-power": EventKind(_gets_power, NODE),
+    "node-tagged": EventKind(_node_tagged, NODE, "a tag; UUID in it is that of the node"),
+    "tag-removed": EventKind(_tag_removed, NODE, "a tag, or with a colon its beginning"),
+    "instance-tagged": EventKind(_instance_tagged, INSTANCE, "a tag"),
+    "instance-crashes": EventKind(_crashes, INSTANCE),
+    "copy-lost": EventKind(_copy_lost, INSTANCE, "one of its nodes"),
+    "group-tagged": EventKind(_group_tagged, "", "a tag"),
+    "queue-drained": EventKind(_queue_drained, lasts=True),
+    "rule-copied": EventKind(_rule_copied),
+    "commands-end": EventKind(control.lasting, "", "succeed, fail or hang", lasts=True),
+}
+
+EVENTS: Final[Mapping[str, EventKind]] = {
+    **{
+        name: EventKind(kind.event, kind.about, _DETAILS.get(name, ""), kind.lasts != (0, 0))
+        for name, kind in KINDS.items()
+    },
+    **_MORE,
+}
+"""Word -> what happens."""
