@@ -23,7 +23,7 @@ _NOW: Final = re.compile(r"\b[A-Z][a-z]{2} [0-9]{2}:[0-9]{2} is in none")
 
 
 class NarratingChecks(Checks):
-    """The checks, which also narrate why jobs fail, how incidents end, and what a daemon cannot do."""
+    """The checks, which also narrate why jobs fail and how incidents end."""
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
