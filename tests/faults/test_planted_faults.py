@@ -67,7 +67,7 @@ def test_totals() -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("name", FAULTS)
+@pytest.mark.parametrize("name", [name for name, one in FAULTS.items() if not one.missing])
 def test_is_found(name: str) -> None:
     result = found_by(FAULTS[name])
     assert result.broken, f"{name} survived {result.rounds} rounds: {FAULTS[name].breaks}"

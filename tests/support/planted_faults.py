@@ -48,6 +48,8 @@ class PlantedFault(NamedTuple):
     breaks: str
     """what it breaks, one sentence"""
     changes: tuple[Change, ...]
+    missing: str = ""
+    """what the simulator lacks to find it; empty: nothing that is known"""
 
 
 class Result(NamedTuple):
@@ -76,7 +78,7 @@ def planted_faults() -> list[PlantedFault]:
 def _read(file: Path) -> PlantedFault:
     content = tomllib.loads(file.read_text(encoding="utf-8"))
     changes = tuple(Change(**one) for one in content["change"])
-    return PlantedFault(file.stem, content["breaks"], changes)
+    return PlantedFault(file.stem, content["breaks"], changes, content.get("missing", ""))
 
 
 def changed(fault: PlantedFault) -> dict[str, str]:
@@ -195,7 +197,8 @@ def _parser() -> argparse.ArgumentParser:
 def _shown(result: Result) -> str:
     done = f"{result.rounds} rounds, {result.histories} histories"
     if not result.broken:
-        return f"{result.fault.name}: survived {done}: {result.fault.breaks}"
+        text = result.fault.missing or result.fault.breaks
+        return f"{result.fault.name}: survived {done}: {text}"
     return f"{result.fault.name}: found after {done}, seed {result.seed}: {result.text}"
 
 
