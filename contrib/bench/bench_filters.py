@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Time the evaluation of job filter rules: one pass of the scheduler, and a simulated day.
+"""Time job filter rules: one pass of the scheduler, a simulated day, diff, explain and lint.
 
 Prints CPU seconds.  There is nothing to compare with: luxid evaluates rules inside its own process.
 """
@@ -13,11 +13,14 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from ganeti_steward.core.ganeti.reasons import Reason
+from ganeti_steward.plugins.filters.analysis.difference import difference
+from ganeti_steward.plugins.filters.analysis.explain import explain
 from ganeti_steward.plugins.filters.analysis.simulation import TimedJob, simulate
 from ganeti_steward.plugins.filters.chain import Chain
 from ganeti_steward.plugins.filters.filter_rules import FilterRule
 from ganeti_steward.plugins.filters.jobs import Job
 from ganeti_steward.plugins.filters.language import LUXID
+from ganeti_steward.plugins.filters.lint.lint import lint
 from ganeti_steward.plugins.filters.scheduling import schedule
 
 OPCODES: Final = (
@@ -90,9 +93,14 @@ def main() -> None:
         TimedJob(one._replace(status="queued"), at * gap, rng.uniform(1, longest))
         for at, one in enumerate(jobs)
     ]
+    same = [rule._replace(priority=0) for rule in rules]
     work: dict[str, Callable[[], object]] = {
         "one pass": lambda: schedule(jobs, chain, 20),
         "a simulated day": lambda: simulate(day, rules, LUXID, 20),
+        "diff": lambda: difference(jobs, rules, rules[1:], LUXID, 20),
+        "explain": lambda: explain(jobs[-1].number, jobs, rules, LUXID, 20),
+        "lint": lambda: lint(rules, {}),
+        "lint, all of one priority": lambda: lint(same, {}),
     }
     for name, run in work.items():
         times = sorted(timed(run) for _ in range(options.runs))

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from ganeti_steward.plugins.filters.filter_rules import CONTINUE, FilterRule
 from ganeti_steward.plugins.filters.jobs import Job
 from ganeti_steward.plugins.filters.language import LUXID, Dialect
+from ganeti_steward.plugins.filters.pins import Candidates
 from ganeti_steward.plugins.filters.predicates import Predicate
 from ganeti_steward.plugins.filters.regex import Effort, Undecided
 
@@ -85,13 +86,18 @@ class Chain:
             link(rule, dialect) for rule in sorted(rules, key=lambda rule: rule.order)
         )
         self._acting = tuple(one for one in self.links if one.rule.action != CONTINUE)
+        self._candidates = Candidates([one.predicates for one in self._acting])
 
     def applying(self, job: Job) -> Applying:
         """The first rule that matches the job, or may, and does not let it go on."""
-        for one in self._acting:
-            if found := one.matched(job):
+        for at in self._candidates.of(job):
+            if found := self._acting[at].matched(job):
                 return found
         return None
+
+    def work(self, job: Job) -> int:
+        """How many rules `applying` evaluates at most."""
+        return len(self._candidates.of(job))
 
     def matching(self, job: Job) -> Iterator[FilterRule | Unknown]:
         """All rules that match the job, or may, those after the applying one included."""

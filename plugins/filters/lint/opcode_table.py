@@ -6,7 +6,7 @@ What only 3.0 or only 3.1 has is in the table as well: no rule of either is a fa
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Any, Final, NamedTuple
 
@@ -58,9 +58,10 @@ def parameter(opcode: str, field: str) -> Parameter | None:
     return Parameter("a", optional=True) if found.kind in ("o", "a") else None
 
 
-def opcodes_with(field: str) -> list[str]:
+@lru_cache(maxsize=1000)
+def opcodes_with(field: str) -> tuple[str, ...]:
     """The opcodes that have a field."""
-    return [opcode for opcode in opcode_table() if parameter(opcode, field)]
+    return tuple(opcode for opcode in opcode_table() if parameter(opcode, field))
 
 
 def is_common(field: str) -> bool:

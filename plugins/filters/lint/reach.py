@@ -56,8 +56,7 @@ def reach(predicate: Sequence[Any], watermark: int) -> Reach:
     if name == "opcode":
         return _of_opcodes(json.dumps(expression))
     if name == "reason":
-        part = compiled(expression, strings_first)
-        return Reach(True in outcomes(part, reason_leaf), outcomes(part, _own_leaf) == {True})
+        return _of_reasons(json.dumps(expression))
     test = Predicate(predicate, watermark, LUXID)
     matches = [test.matches(Job(number)) for number in job_numbers([(predicate, watermark)])]
     return Reach(any(matches), all(matches))
@@ -65,9 +64,17 @@ def reach(predicate: Sequence[Any], watermark: int) -> Reach:
 
 def named_by(expression: Any) -> frozenset[str]:
     """The opcodes that what an expression requires of their names leaves."""
-    part = compiled(expression)
-    return frozenset(
-        name for name in opcode_table() if True in outcomes(part, partial(_by_name, name))
+    return _named_by(json.dumps(expression))
+
+
+@lru_cache(maxsize=1000)
+def _named_by(text: str) -> frozenset[str]:
+    """Of an expression as JSON."""
+    part = compiled(load_json(text))
+    return _once(
+        frozenset(
+            name for name in opcode_table() if True in outcomes(part, partial(_by_name, name))
+        )
     )
 
 
@@ -107,15 +114,32 @@ def job_numbers(predicates: Sequence[tuple[Sequence[Any], int]]) -> list[int]:
     return sorted(number for number in borders if number > 0)
 
 
-@lru_cache(maxsize=1000)
+#: Expressions of which is remembered what they reach: rules are looked at many times.
+_REMEMBERED: Final = 2**15
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _of_reasons(text: str) -> Reach:
+    """Of an expression as JSON."""
+    part = compiled(load_json(text), strings_first)
+    return Reach(True in outcomes(part, reason_leaf), outcomes(part, _own_leaf) == {True})
+
+
+@lru_cache(maxsize=_REMEMBERED)
 def _of_opcodes(text: str) -> Reach:
-    """Of an expression as JSON; rules are compared in pairs, each many times."""
+    """Of an expression as JSON."""
     expression = load_json(text)
     part, fields = compiled(expression), fields_of(expression)
     ends = {name: _opcode_outcomes(part, fields, name) for name in opcode_table()}
-    possible = frozenset(name for name, one in ends.items() if True in one)
-    sure = frozenset(name for name, one in ends.items() if one == {True})
+    possible = _once(frozenset(name for name, one in ends.items() if True in one))
+    sure = _once(frozenset(name for name, one in ends.items() if one == {True}))
     return Reach(bool(possible), len(sure) == len(ends), possible, sure)
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _once(names: frozenset[str]) -> frozenset[str]:
+    """The same set for the same names, of which thousands of rules have few."""
+    return names
 
 
 def _opcode_outcomes(part: Part, fields: set[str], opcode: str) -> Outcomes:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from functools import partial
+from functools import lru_cache, partial
 from itertools import combinations
 from typing import Any, Final
 
@@ -145,6 +145,7 @@ def _of_opcode(scope: frozenset[str], operator: str, field: str, *value: Any) ->
     return _constant(leaf, ends, *kinds)
 
 
+@lru_cache(maxsize=1000)
 def _of_name(operator: str, value: str) -> str:
     names = opcode_table()
     if operator == MATCHES:

@@ -6,6 +6,7 @@ opcodes do overlap for a job with both, but that is not what rules of the same p
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice, product
 from typing import Any, Final
@@ -27,9 +28,7 @@ _OPCODES: Final = 8
 
 def witness(rules: Sequence[FilterRule]) -> Job | None:
     """A job that all of these valid rules match; None: none was found, but there may be one."""
-    number = number_for(rules)
-    opcode = next(_opcodes(rules), None)
-    reason = next(_reasons(rules), None)
+    number, opcode, reason = number_for(rules), an_opcode(rules), reason_for(rules)
     if number is None or opcode is None or reason is None:
         return None
     job = made_up(number, opcode, [reason])
@@ -41,6 +40,26 @@ def made_up(number: int, opcode: Mapping[str, Any], reasons: Iterable[Reason]) -
     source = opcode[NAME].lower().replace("op_", "gnt:opcode:", 1)
     own = Reason(source, f"job={number};index=0", 2 * 10**18)
     return Job(number, opcodes=(opcode,), reasons=(*reasons, own))
+
+
+def an_opcode(rules: Sequence[FilterRule]) -> Mapping[str, Any] | None:
+    """An opcode that satisfies the predicates of opcodes of all rules; None: none was found."""
+    return next(_opcodes(rules), None)
+
+
+def reason_for(rules: Sequence[FilterRule]) -> Reason | None:
+    """A reason that satisfies the predicates of reasons of all rules; None: none was found."""
+    return next(_reasons(rules), None)
+
+
+def job_span(rule: FilterRule) -> tuple[float, float]:
+    """The least and the greatest number of a job that satisfy a rule's predicates of job ids."""
+    tested = list(_job_ids([rule]))
+    found = [number for number, satisfied in tested if all(satisfied)]
+    if not found:
+        return math.inf, -math.inf
+    # What is true of the largest number is true of all after it.
+    return min(found), math.inf if found[0] == tested[0][0] else found[0]
 
 
 def number_for(rules: Sequence[FilterRule]) -> int | None:
@@ -136,7 +155,7 @@ def _implies(narrow: Sequence[Any], wide: Sequence[Any]) -> bool:
     """Whether what satisfies a predicate of opcodes or reasons satisfies another of that name."""
     if narrow[0] == "opcode" and reach(narrow, 0).opcodes <= reach(wide, 0).sure:
         return True
-    return _contains(*(replaced(one[1], _one_spelling) for one in (narrow, wide)))
+    return _contains(*(replaced(one[1], one_spelling) for one in (narrow, wide)))
 
 
 def _contains(narrow: Any, wide: Any) -> bool:
@@ -154,5 +173,6 @@ def _contains(narrow: Any, wide: Any) -> bool:
     return False
 
 
-def _one_spelling(leaf: Any) -> Any:
+def one_spelling(leaf: Any) -> Any:
+    """A comparison in the one of two spellings that all have in common."""
     return ["=" if leaf[0] == "==" else leaf[0], *leaf[1:]]

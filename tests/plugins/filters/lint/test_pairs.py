@@ -1,0 +1,145 @@
+"""Pairs of rules that are looked up are those that comparing all of them finds."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from itertools import combinations
+from typing import Any, Final
+
+import pytest
+from call_counts import counted
+from thorough import often
+
+from ganeti_steward.core.ganeti.reasons import Reason
+from ganeti_steward.plugins.filters.chain import Chain
+from ganeti_steward.plugins.filters.filter_rules import CONTINUE, FilterRule
+from ganeti_steward.plugins.filters.jobs import Job
+from ganeti_steward.plugins.filters.lint.lint import Finding, check_chain, lint
+from ganeti_steward.plugins.filters.lint.reach import reach
+from ganeti_steward.plugins.filters.lint.witness import covers, made_up, number_for, witness
+from ganeti_steward.plugins.filters.rule_notes import shown_action
+
+ACTIONS: Final = ("ACCEPT", "CONTINUE", "PAUSE", "PAUSE", "REJECT", "RATE_LIMIT")
+FIELDS: Final = {
+    "opcode": ("OP_ID", "OP_ID", "no_locks", "repeat", "kind", "tags", "name", "beparams.memory"),
+    "reason": ("source", "reason", "timestamp"),
+    "jobid": ("id",),
+}
+VALUES: Final = {
+    "opcode": ("OP_TEST_DELAY", "OP_TAGS_SET", "OP_TAGS_DEL", "cluster", "x", 0, 1),
+    "reason": ("gnt:user", "bunny", "pony", 7),
+    "jobid": (3, 5, 7, "watermark"),
+}
+
+
+def expression(rng: random.Random, name: str, depth: int = 2) -> Any:
+    kind = rng.random() if depth else 1.0
+    if kind < 0.03:
+        return None
+    if kind < 0.4:
+        count = rng.choice((1, 2, 2, 3))
+        return [rng.choice("&&|"), *(expression(rng, name, depth - 1) for _ in range(count))]
+    if kind < 0.45:
+        return ["!", expression(rng, name, depth - 1)]
+    field, value = rng.choice(FIELDS[name]), rng.choice(VALUES[name])
+    operator = rng.choice(("=", "=", "=", "==", "!=", "<", ">=", "=~", "?", "=[]"))
+    if operator == "?":
+        return [operator, field]
+    return [operator, field, str(value) if operator == "=~" else value]
+
+
+def made_rules(rng: random.Random, count: int) -> list[FilterRule]:
+    rules = []
+    for at in range(count):
+        names = rng.choices(("opcode", "reason", "jobid"), (4, 3, 1), k=rng.choice((0, 1, 1, 1, 2)))
+        predicates = tuple([name, expression(rng, name)] for name in names)
+        action = rng.choice(ACTIONS)
+        limit = 2 if action == "RATE_LIMIT" else 0
+        mark = rng.choice((4, 6))
+        rules.append(FilterRule(f"{at:02}", rng.randrange(2), predicates, action, limit, (), mark))
+    return sorted(rules, key=lambda rule: rule.order)
+
+
+def can_match(rule: FilterRule) -> bool:
+    each = all(reach(one, rule.watermark).possible for one in rule.predicates)
+    return each and number_for([rule]) is not None
+
+
+def pairwise(rules: Sequence[FilterRule]) -> dict[str, set[tuple[str, str]]]:
+    """Check -> pairs of an earlier and a later rule, each compared with each."""
+    acting = [one for one in rules if one.action != CONTINUE and can_match(one)]
+    shadowed = {}
+    for earlier, later in combinations(acting, 2):
+        if later.uuid not in shadowed and covers(earlier, later):
+            shadowed[later.uuid] = earlier.uuid
+    left = [one for one in acting if one.uuid not in shadowed]
+    overlapping = {
+        (one.uuid, other.uuid)
+        for one, other in combinations(left, 2)
+        if one.priority == other.priority
+        and shown_action(one) != shown_action(other)
+        and (covers(other, one) or witness([one, other]) is not None)
+    }
+    return {"shadowed": {(one, key) for key, one in shadowed.items()}, "overlap": overlapping}
+
+
+def looked_up(findings: Sequence[Finding], check: str) -> set[tuple[str, str]]:
+    return {(one.text.split()[1], one.uuid) for one in findings if one.check == check}
+
+
+@pytest.mark.parametrize("seed", range(often(60, 2000)))
+def test_lint_finds_what_comparing_all_pairs_finds(seed: int) -> None:
+    rules = made_rules(random.Random(seed), 10)
+    found, wanted = list(check_chain(rules)), pairwise(rules)
+    for check in ("shadowed", "overlap"):
+        assert looked_up(found, check) == wanted[check]
+
+
+def jobs(rng: random.Random) -> list[Job]:
+    found = []
+    for number in range(1, 9):
+        name = rng.choice(("OP_TEST_DELAY", "OP_TAGS_SET", "OP_TAGS_DEL"))
+        opcode = {
+            "OP_ID": name,
+            "no_locks": rng.random() < 0.5,
+            "repeat": rng.choice((0, 1, 1.0, True)),
+            "kind": rng.choice(("cluster", "x", [1])),
+            "tags": ["x"],
+        }
+        reasons = [Reason(rng.choice(("gnt:user", "x")), rng.choice(("bunny", "pony")), 7)]
+        job = made_up(number, opcode, reasons)
+        found.append(job if rng.random() < 0.7 else job._replace(opcodes=(opcode, {"OP_ID": "x"})))
+    return found
+
+
+@pytest.mark.parametrize("seed", range(often(60, 2000)))
+def test_a_chain_finds_what_trying_all_rules_finds(seed: int) -> None:
+    rng = random.Random(seed)
+    chain = Chain(made_rules(rng, 30))
+    for job in jobs(rng):
+        tried = (one.matched(job) for one in chain.links if one.rule.action != CONTINUE)
+        assert chain.applying(job) == next(filter(None, tried), None)
+
+
+KINDS: Final[tuple[Callable[[int], list[Any]], ...]] = (
+    lambda at: ["opcode", ["=", "instance_name", f"web{at}"]],
+    lambda at: ["opcode", ["&", ["=", "OP_ID", "OP_TAGS_SET"], ["=", "name", f"web{at}"]]],
+    lambda at: ["reason", ["=", "reason", f"maintenance {at}"]],
+)
+
+
+def many(count: int, *, priorities: bool) -> list[FilterRule]:
+    """Rules about different instances, tags and reasons."""
+    return [
+        FilterRule(f"{at:05}", at * priorities, (KINDS[at % 3](at),), ACTIONS[2 + at % 4 // 2 * 2])
+        for at in range(count)
+    ]
+
+
+@pytest.mark.parametrize("priorities", [True, False])
+def test_the_work_grows_with_the_number_of_rules(priorities: bool) -> None:
+    """And not with its square, which would be 16 times as much."""
+    _, little = counted(lambda: lint(many(100, priorities=priorities), {}))
+    _, much = counted(lambda: lint(many(400, priorities=priorities), {}))
+    assert much < 6 * little
