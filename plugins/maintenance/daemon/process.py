@@ -6,7 +6,7 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
 from typing import Final, TextIO
@@ -36,7 +36,7 @@ from ganeti_steward.plugins.maintenance.daemon.mastership import (
     Voting,
     require_master,
 )
-from ganeti_steward.plugins.maintenance.daemon.parts import DaemonOptions, Round
+from ganeti_steward.plugins.maintenance.daemon.parts import DaemonOptions
 from ganeti_steward.plugins.maintenance.daemon.replay import Recorder
 from ganeti_steward.plugins.maintenance.daemon.reporting import (
     KEPT,
@@ -50,7 +50,7 @@ from ganeti_steward.plugins.maintenance.edges.audit import Audit
 from ganeti_steward.plugins.maintenance.edges.counters import Counters
 from ganeti_steward.plugins.maintenance.edges.status import Status
 from ganeti_steward.plugins.maintenance.edges.store import Store
-from ganeti_steward.plugins.maintenance.engine.decision import Decision, Inputs, PluginPlan
+from ganeti_steward.plugins.maintenance.engine.decision import Change, Decision, Inputs, PluginPlan
 from ganeti_steward.plugins.maintenance.engine.step import step
 from ganeti_steward.plugins.maintenance.notify.notify import Notifier
 from ganeti_steward.plugins.maintenance.page.http import StatusApplication, StatusServer
@@ -100,9 +100,9 @@ class ConfiguredParts:
 
         return with_load_reports(world, settings)
 
-    def notify(self, outcome: Round) -> None:
-        """Have the plugins notified of the changes of a round."""
-        self._notifier.notify(outcome.changes)
+    def notify(self, changes: Iterable[Change]) -> None:
+        """Have the plugins notified of changes."""
+        self._notifier.notify(changes)
 
     def problems(self) -> tuple[Held, ...]:
         """What is wrong with the configuration file, while an older content of it is used."""
@@ -263,7 +263,12 @@ class Daemon:
         )
         return self._deciding()._replace(
             voting=voting,
-            observers=(history, status, configured.notify, report_to_systemd),
+            observers=(
+                history,
+                status,
+                lambda outcome: configured.notify(history.changes(outcome)),
+                report_to_systemd,
+            ),
             alive=lambda: notify("WATCHDOG=1"),
             reload=self._reload,
         )

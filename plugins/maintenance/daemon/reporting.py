@@ -16,13 +16,13 @@ from ganeti_steward.core.service.sd_notify import notify
 from ganeti_steward.plugins.filters.actions.changes import Releases
 from ganeti_steward.plugins.maintenance.daemon.parts import Round
 from ganeti_steward.plugins.maintenance.edges.audit import INCIDENTS, OBJECTS, Audit, KeptRow
-from ganeti_steward.plugins.maintenance.edges.history import AuditEntry, Trail
+from ganeti_steward.plugins.maintenance.edges.history import AuditEntry, Told, Trail
 from ganeti_steward.plugins.maintenance.edges.poll import Poll
 from ganeti_steward.plugins.maintenance.edges.record import write_record
 from ganeti_steward.plugins.maintenance.edges.status import RoundLine, Status
 from ganeti_steward.plugins.maintenance.engine.decision import Change
 from ganeti_steward.plugins.maintenance.pause import pause_reason
-from ganeti_steward.plugins.model.incident import Submission
+from ganeti_steward.plugins.model.incident import Incident, Submission
 from ganeti_steward.plugins.model.routine import RoutineJob
 from ganeti_steward.plugins.model.task import Held, Task
 from ganeti_steward.plugins.model.world import Reported, World
@@ -88,6 +88,9 @@ _log: Final = logging.getLogger(__name__)
 #: Rounds, and entries of the audit log, that the status shows.
 _RECENT: Final = 20
 KEPT: Final = 500
+
+#: ns for which plugins are notified of a change that an earlier daemon may not have told.
+_RECENT_CHANGE: Final = 3600 * 10**9
 
 
 class StatusReport:
@@ -166,14 +169,27 @@ class AuditReport:
     def __init__(self, audit: Audit, before: Iterable[AuditEntry] = ()) -> None:
         """``before``: entries of an earlier daemon, the latest last."""
         self._audit, self._trail = audit, Trail()
+        self._told = Told(audit.states if audit.is_kept else None)
         self._latest = deque(before, maxlen=KEPT)
+        self._before: Mapping[str, Incident] = {}
+        """incidents after the round before"""
+        self._changes: tuple[Change, ...] = ()
 
     def latest(self) -> tuple[AuditEntry, ...]:
         """The latest entries, the latest last."""
         return tuple(self._latest)
 
+    def changes(self, outcome: Round) -> tuple[Change, ...]:
+        """The changes of the round that was written last, with those that were not told before.
+
+        What an earlier daemon may have told long ago is left out: after a failover of the master
+        the log of this machine does not have it.
+        """
+        return *self._changes, *outcome.changes
+
     def __call__(self, outcome: Round) -> None:
         """Write the entries of a round."""
+        self._changes = ()
         if outcome.decision is None or outcome.world is None:
             return
         done = outcome.decision._replace(
@@ -183,11 +199,26 @@ class AuditReport:
             releases=Releases(outcome.released),
             held=outcome.held,
         )
-        entries = self._trail.entries(done, outcome.world.incidents, outcome.world.now)
+        now, incidents = outcome.world.now, outcome.world.incidents
+        missing = [] if outcome.undecided else self._told.missing(incidents, now)
+        self._changes = tuple(self._missed(missing, incidents, now))
+        entries = [*missing, *self._trail.entries(done, incidents, now)]
+        self._told.tell(entries)
+        self._before = outcome.incidents
         # A nanosecond apart, so that they are read in the order in which they happened.
         entries = [one._replace(at=one.at + at) for at, one in enumerate(entries)]
         self._latest.extend(entries)
-        self._audit.write(entries, _kept(outcome.changes, outcome.world))
+        self._audit.write(entries, _kept(self.changes(outcome), outcome.world))
+
+    def _missed(
+        self, entries: Iterable[AuditEntry], incidents: Mapping[str, Incident], now: int
+    ) -> Iterator[Change]:
+        """What was not told, as changes for the plugins."""
+        for one in entries:
+            before, after = self._before.get(one.incident), incidents.get(one.incident)
+            recent = after is not None and now - after.changed < _RECENT_CHANGE
+            if before is not None or recent:
+                yield Change(before, after, one.event, one.reason)
 
 
 def _kept(changes: Iterable[Change], world: World) -> Iterator[KeptRow]:

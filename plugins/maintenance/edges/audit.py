@@ -19,7 +19,8 @@ from ganeti_steward.core.json_reader import writable
 from ganeti_steward.core.safe_files import UnsafeFile, make_directory, open_own
 from ganeti_steward.core.service.disk_timeout import CallDisk, DiskTimeout
 from ganeti_steward.core.service.rate_limited_log import RateLimitedLog
-from ganeti_steward.plugins.maintenance.edges.history import AuditEntry
+from ganeti_steward.plugins.maintenance.edges.history import CHANGE, AuditEntry
+from ganeti_steward.plugins.maintenance.engine.transitions import FORGOTTEN
 
 #: Days after which entries are removed, at the start of the daemon.
 KEEP_DAYS: Final = 400
@@ -91,6 +92,11 @@ class Audit:
         self._kept = deque[KeptRow](maxlen=_MOST_KEPT)
         self._unwritable = RateLimitedLog(_log)
 
+    @property
+    def is_kept(self) -> bool:
+        """Whether there is a file."""
+        return bool(self._path)
+
     def start(self, now: int) -> None:
         """Create the file and remove old entries; ``now``: ns since the epoch."""
         self._try(lambda: _prepare(self._path, now - KEEP_DAYS * _DAY))
@@ -115,6 +121,14 @@ class Audit:
         if self._try(lambda: found.extend(_latest(self._path, number))):
             return tuple(reversed(found))
         return ()
+
+    def states(self) -> dict[str, str] | None:
+        """Uuid -> state after the last change of each incident that was not forgotten.
+
+        None where the file cannot be read.
+        """
+        found: dict[str, str] = {}
+        return found if self._try(lambda: found.update(_states(self._path))) else None
 
     def _try(self, work: Callable[[], None]) -> bool:
         """Whether it was done; without a path there is nothing to be done."""
@@ -185,6 +199,15 @@ def _latest(path: str, number: int) -> list[AuditEntry]:
     with closing(_connect(path)) as database:
         query = f"SELECT {_FIELDS} FROM history ORDER BY at DESC LIMIT ?"
         return [AuditEntry(*_checked(row, _KINDS)) for row in database.execute(query, (number,))]
+
+
+def _states(path: str) -> list[tuple[str, str]]:
+    """Uuid and state."""
+    with closing(_connect(path)) as database, database:
+        _make_tables(database)
+        query = "SELECT incident, after, MAX(at) FROM history WHERE kind = ? GROUP BY incident"
+        rows = [_checked(row, (str, str, int)) for row in database.execute(query, (CHANGE,))]
+        return [(uuid, after) for uuid, after, _ in rows if after != FORGOTTEN]
 
 
 def read_audit(

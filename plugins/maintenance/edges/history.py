@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import count
 from typing import Final, NamedTuple
 
@@ -122,6 +122,82 @@ class Trail:
     def _key(self, held: Held) -> _Key:
         alike = held.subject, held.brake, _NUMBER.sub("0", held.sentence)
         return next(key for at in count() if (key := (*alike, at)) not in self._held)
+
+
+#: What happened to an incident that is found to be in another state than was told.
+FOUND: Final = "found in its record"
+#: The same of one without a record.
+GONE: Final = "its record is gone"
+
+
+class Told:
+    """The states of incidents that were told; finds those of which nothing was told.
+
+    A daemon can be ended between the record of a change and the report of it, and luxid can write a
+    record without the daemon getting to know.
+    """
+
+    def __init__(self, states: Callable[[], Mapping[str, str] | None] | None) -> None:
+        """``states``: uuid -> state that was told before; what is not known now returns None.
+
+        Without it everything that is recorded at first was told.
+        """
+        self._states = states
+        self._told: dict[str, str] | None = None
+        self._own: dict[str, str] = {}
+        """told by this process before the others are known"""
+
+    def missing(self, incidents: Mapping[str, Incident], now: int) -> list[AuditEntry]:
+        """The entries of changes that were not told; ``incidents``: as they are recorded."""
+        if self._told is None:
+            self._told = self._first(incidents)
+        if self._told is None:
+            return []
+        return [
+            *(
+                _found(one, now, self._told.get(uuid, NEW))
+                for uuid, one in sorted(incidents.items())
+                if self._told.get(uuid) != one.state_name
+            ),
+            *(
+                AuditEntry(now, CHANGE, uuid, "", "", GONE, state, FORGOTTEN, "its record is gone")
+                for uuid, state in sorted(self._told.items())
+                if uuid not in incidents
+            ),
+        ]
+
+    def _first(self, incidents: Mapping[str, Incident]) -> dict[str, str] | None:
+        if self._states is None:
+            return {uuid: one.state_name for uuid, one in incidents.items()}
+        before = self._states()
+        return None if before is None else _left({**before, **self._own})
+
+    def tell(self, entries: Iterable[AuditEntry]) -> None:
+        """These are told."""
+        told = {one.incident: one.after for one in entries if one.kind == CHANGE}
+        if self._told is None:
+            self._own |= told
+        else:
+            self._told = _left(self._told | told)
+
+
+def _left(told: Mapping[str, str]) -> dict[str, str]:
+    """Those that were not forgotten."""
+    return {uuid: state for uuid, state in told.items() if state != FORGOTTEN}
+
+
+def _found(incident: Incident, now: int, before: str) -> AuditEntry:
+    return AuditEntry(
+        now,
+        CHANGE,
+        incident.uuid,
+        incident.node,
+        incident.node_name,
+        FOUND,
+        before,
+        incident.state_name,
+        incident.note,
+    )
 
 
 def _differs(last: tuple[str, int], sentence: str, now: int) -> bool:
