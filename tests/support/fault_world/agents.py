@@ -68,8 +68,10 @@ class Agent:
         if kind == "forged":
             raise RejectedAnswer("signature", "the signature of the report is wrong")
         if kind == "old" and self._last is not None:
-            return self._last
+            report = self._last
         self._last = report
+        if report["data"] != _HEALTHY:
+            self._world.checks.jobs.reported(self._node)
         return report
 
     def run(self, submission: str, command: str, original: bytes) -> float:
@@ -86,7 +88,7 @@ class Agent:
         self._objects[original] = world.clock.now
         started = world.clock.now // SECOND
         self._known[submission] = RepairState(RUNNING, command, started)
-        world.checks.command_run(self._node, submission, command)
+        world.checks.command_run(self._node, submission, command, original)
         seconds = world.draw("command").choice((1.0, 5.0, 30.0, 300.0))
         if world.faults.of_command() == "hang":
             seconds = _HANGS

@@ -61,6 +61,11 @@ class Process:
         self._threads.append(thread)
         return thread
 
+    @property
+    def threads(self) -> int:
+        """How many of its threads have not ended."""
+        return sum(one.is_alive() for one in self._threads)
+
     def kill(self) -> None:
         """End it at once (SIGKILL): no thread of it does anything any more."""
         self.alive = False

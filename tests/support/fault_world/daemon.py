@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from errno import ENOSPC
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from fault_world.agents import WorldAgents
 from fault_world.clock import SECOND, Clock, Process, Thread
@@ -17,9 +18,12 @@ from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.daemon.luxi_queue import LuxiQueue, read_world
 from ganeti_steward.plugins.maintenance.daemon.mastership import NotMaster, Voting, require_master
 from ganeti_steward.plugins.maintenance.daemon.parts import Observer, Round
+from ganeti_steward.plugins.maintenance.daemon.reporting import KEPT, AuditReport
 from ganeti_steward.plugins.maintenance.daemon.rounds import Parts, Rounds
 from ganeti_steward.plugins.maintenance.daemon.wakeup import DaemonStopped, Signals, Wakeup
+from ganeti_steward.plugins.maintenance.edges.audit import Audit, KeptRow
 from ganeti_steward.plugins.maintenance.edges.counters import Counters
+from ganeti_steward.plugins.maintenance.edges.history import AuditEntry
 from ganeti_steward.plugins.maintenance.edges.store import Store
 from ganeti_steward.plugins.maintenance.engine.step import step
 from ganeti_steward.plugins.maintenance.queue.calls import CallNotes
@@ -28,6 +32,7 @@ from ganeti_steward.plugins.maintenance.repairs.reading import read_disks, read_
 from ganeti_steward.plugins.maintenance.runtime import Runtime
 
 if TYPE_CHECKING:
+    from fault_world.checks.seen import Seen
     from fault_world.world import World
 
 KEY: Final = b"the key of the simulated cluster"
@@ -39,6 +44,14 @@ class NodeDisk:
     def __init__(self) -> None:
         self.counters = Counters()
         self.calls: frozenset[str] | None = None
+        self.audit = ""
+        """the file of the audit log"""
+        self.full = False
+
+    def check(self) -> None:
+        """Raise OSError when it is full."""
+        if self.full:
+            raise OSError(ENOSPC, "No space left on device")
 
 
 class DiskNotes(CallNotes):
@@ -48,8 +61,29 @@ class DiskNotes(CallNotes):
         self._disk, self._before, self._own = disk, disk.calls, frozenset()
 
     def _write(self) -> None:
+        if self._disk.full:
+            raise StewardError("the notes of calls cannot be written: No space left on device")
         known = self._before is not None
         self._disk.calls = self._own | (self._before or frozenset()) if known else None
+
+
+class WorldAudit(Audit):
+    """The audit log in a file of its own, without the thread that waits for the disk."""
+
+    def __init__(self, world: World, node: str) -> None:
+        disk = world.disks[node]
+
+        def call(work: Callable[[], None]) -> None:
+            disk.check()
+            work()
+
+        super().__init__(disk.audit, call)
+        self._told, self._node = world.checks.told, node
+
+    def write(self, entries: Iterable[AuditEntry], kept: Iterable[KeptRow] = ()) -> None:
+        entries = [*entries]
+        self._told.entries(self._node, entries)
+        super().write(entries, kept)
 
 
 class WorldWakeup(Wakeup):
@@ -114,6 +148,8 @@ class Daemon:
         self.ended = ""
         """why it has ended; empty while it runs"""
         self.rounds = 0
+        self.seen: Seen | None = None
+        """what it could see when it read the cluster last"""
         self._main = self.process.start(self._run)
 
     @property
@@ -154,7 +190,7 @@ class Daemon:
 
     def _parts(self, voting: Voting) -> Parts:
         runtime, disk = self._runtime, self.world.disks[self.node]
-        luxi = WorldLuxi(self.world, self.node, self.process, runtime.clock)
+        luxi = WorldLuxi(self, runtime.clock)
         store = Store(luxi, lambda: KEY, counters=disk.counters, clock=runtime.clock)
         queue = LuxiQueue(
             luxi,
@@ -168,7 +204,7 @@ class Daemon:
             voting=voting,
             store=store,
             queue=queue,
-            read_world=partial(read_world, luxi, sleep=self._sleep),
+            read_world=partial(self._read_world, luxi),
             read_disks=partial(read_disks, luxi, sleep=self._sleep),
             read_storage=partial(read_storage, luxi, sleep=self._sleep),
             agents=WorldAgents(
@@ -181,8 +217,21 @@ class Daemon:
             runtime=runtime,
         )
 
+    def _read_world(self, luxi: WorldLuxi, now: int, *, storage: bool) -> Any:
+        before = self.world.checks.seen()
+        found = read_world(luxi, now, storage=storage, sleep=self._sleep)
+        self.seen = self.world.checks.saw(before)
+        return found
+
     def _observers(self) -> Sequence[Observer]:
-        return (self._round,)
+        audit = WorldAudit(self.world, self.node)
+        audit.start(self._runtime.clock())
+        history = AuditReport(audit, audit.latest(KEPT))
+
+        def notify(outcome: Round) -> None:
+            self.world.checks.told.notified(self, outcome, history.changes(outcome))
+
+        return (history, notify, self._round)
 
     def _round(self, outcome: Round) -> None:
         self.rounds += 1

@@ -61,10 +61,9 @@ class Faults:
         if late and method == "SubmitManyJobs":
             random = draw("late")
             seconds = random.uniform(0, float(late.detail))
-            if random.random() < 0.5:
-                # The connection is closed, and luxid stores the jobs all the same.
-                return how._replace(late=seconds, lost=True, never=False)
-            return how._replace(late=seconds, after=seconds, never=False)
+            # luxid closes the connection of a call at the end of the call, and not before.
+            lost = random.random() < 0.5
+            return how._replace(late=seconds, after=seconds, lost=lost, never=False)
         return how
 
     def of_operation(self, operation: Mapping[str, Any]) -> str:

@@ -91,6 +91,7 @@ def disk_degrades(world: World, fault: Fault) -> None:
 
 def clock_jumps(world: World, fault: Fault) -> None:
     """The clock of a node is set; ``detail``: by so many seconds."""
+    world.jumped += abs(int(fault.detail))
     world.ahead[fault.subject] += int(fault.detail) * SECOND
 
 

@@ -59,7 +59,15 @@ def _end(world: World) -> None:
         world.run_until(world.clock.now + 300 * SECOND)
         open_ = [one for one in world.checks.incidents.values() if one.active]
         if not open_:
+            _settled(world)
             return
         if world.clock.now > last:
             text = ", ".join(f"{one.uuid} ({one.status}: {one.note})" for one in open_)
-            world.checks._require("ends", False, text)
+            world.checks.require("ends", False, text)
+
+
+def _settled(world: World) -> None:
+    """Some more rounds, and then nothing may be left."""
+    _until(world, world.clock.now + 600 * SECOND)
+    if not any(one.active for one in world.checks.incidents.values()):
+        world.checks.end()

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from fault_world.clock import Killed
 from fault_world.operations import Operations, is_known
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.luxi import Luxi, NotReached
@@ -15,7 +16,7 @@ from ganeti_steward.plugins.simulation.jobs import Operation
 from ganeti_steward.plugins.simulation.luxid import Luxid, LuxidRefusal
 
 if TYPE_CHECKING:
-    from fault_world.clock import Process
+    from fault_world.daemon import Daemon
     from fault_world.world import World
 
 
@@ -50,6 +51,8 @@ class WorldLuxid(Luxid):
         """number of an open connection -> the start of luxid that it was made to"""
         self.made = 0
         """how many connections there were"""
+        self.caller: Daemon | None = None
+        """whose call is being answered; None: that of others"""
 
     def advance(self) -> None:
         """One pass of the scheduler; everything else happens by itself."""
@@ -76,7 +79,7 @@ class WorldLuxid(Luxid):
 
     def _store(self, numbers: Sequence[int], jobs: Sequence[Sequence[Operation]]) -> None:
         late, store = self.late, super()._store
-        self.world.checks.submitted(numbers, jobs)
+        self.world.checks.submitted(numbers, jobs, self.caller)
         if not late:
             store(numbers, jobs)
             return
@@ -92,7 +95,7 @@ class WorldLuxid(Luxid):
     ) -> str:
         written = super().replace_filter(uuid, priority, predicates, action, reason)
         self.world.ganeti.changed()
-        self.world.checks.rule_written(self.filters[written])
+        self.world.checks.rule_written(self.filters[written], self.caller)
         return written
 
     def delete_filter(self, uuid: str) -> None:
@@ -100,15 +103,15 @@ class WorldLuxid(Luxid):
         super().delete_filter(uuid)
         self.world.ganeti.changed()
         if rule:
-            self.world.checks.rule_deleted(rule)
+            self.world.checks.rule_deleted(rule, self.caller)
 
 
 class WorldLuxi(Luxi):
     """The daemon's own client, but for the socket."""
 
-    def __init__(self, world: World, node: str, process: Process, clock: Callable[[], int]) -> None:
+    def __init__(self, daemon: Daemon, clock: Callable[[], int]) -> None:
         super().__init__("/luxid", clock=clock, reason_source=JOB_SOURCE)
-        self._world, self._node, self._process = world, node, process
+        self._daemon, self._world, self._node = daemon, daemon.world, daemon.node
 
     def _exchange(self, method: str, request: bytes) -> bytes:
         world, luxid = self._world, self._world.luxid
@@ -123,21 +126,36 @@ class WorldLuxi(Luxi):
             return self._answered(method, request, how, start)
         finally:
             # Where the caller is gone, luxid notices only at the end of the call.
-            world.clock.after(how.late, partial(_close, luxid, connection))
+            gone = 0.0 if self._daemon.process.alive else how.before
+            world.clock.after(how.late + gone, partial(_close, luxid, connection))
 
     def _answered(self, method: str, request: bytes, how: Behaviour, start: int) -> bytes:
         luxid = self._world.luxid
         left = self._time_limit
-        self._within(method, how.before, left)
+        try:
+            self._within(method, how.before, left)
+        except Killed:
+            # luxid has the request of a caller that is gone, and does what it asks for.
+            self._world.clock.after(how.before, lambda: self._done(request, how, start))
+            raise
         if how.never or luxid.starts != start or not luxid.running:
             raise self._error(method, "the connection was closed before the answer")
-        luxid.late = how.late
-        answer = luxid.answer(request)
-        luxid.late = 0.0
+        answer = self._done(request, how, start)
         self._within(method, how.after, None if left is None else left - how.before)
         if how.lost or luxid.starts != start or not luxid.running:
             raise self._error(method, "the connection was closed before the answer")
         return answer
+
+    def _done(self, request: bytes, how: Behaviour, start: int) -> bytes:
+        """Have luxid do what is asked for; its answer."""
+        luxid = self._world.luxid
+        if how.never or luxid.starts != start or not luxid.running:
+            return b""
+        luxid.late, luxid.caller = how.late, self._daemon
+        try:
+            return luxid.answer(request)
+        finally:
+            luxid.late, luxid.caller = 0.0, None
 
     def _within(self, method: str, seconds: float, limit: float | None) -> None:
         if limit is not None and seconds > limit:

@@ -45,7 +45,6 @@ class Operations:
     def begin(self, operation: Operation) -> tuple[float, Callable[[], Any]]:
         """It starts, once it has its locks: the ns until its end, and what happens then."""
         world, kind = self._world, operation["OP_ID"]
-        world.checks.begun(operation)
         now = world.clock.now
         if kind == "OP_TEST_DELAY":
             return operation["duration"] * SECOND, lambda: True
@@ -62,8 +61,12 @@ class Operations:
         fault = world.faults.of_operation(operation)
         if fault:
             raise JobFailed(fault, kind="OpExecError")
+        name = operation.get("instance_name", "")
+        data = world.ganeti.data.get(name)
+        before = len(data.whole) if data else 0
         result = _EFFECTS[kind](world, dict(operation))
-        world.checks.ended(operation)
+        if data and data.copies:
+            world.checks.changed_disks(operation, before, len(data.whole))
         return result
 
 
@@ -168,6 +171,7 @@ def _fail_over(world: World, op: Row) -> None:
         raise JobFailed(text, kind="OpExecError")
     ganeti.moved(name, target, [primary] if row["snodes"] else [])
     if row["admin_state"] == "up":
+        world.checks.starts(op, name)
         ganeti.start(name)
 
 
@@ -285,7 +289,8 @@ def _start(world: World, op: Row) -> None:
     _reached(world, row["pnode"])
     if not op.get("no_remember"):
         row["admin_state"] = "up"
-    if not world.ganeti.runs[row["name"]]:
+    if row["pnode"] not in world.ganeti.runs[row["name"]]:
+        world.checks.starts(op, row["name"])
         world.ganeti.start(row["name"])
     world.ganeti.changed()
 
@@ -332,6 +337,9 @@ def _side(world: World, row: Row, node: str) -> list[Any] | None:
 
 def _oob(world: World, op: Row) -> list[Any]:
     names, command = op["node_names"], op["command"]
+    if command in ("power-off", "power-cycle") and world.ganeti.master in names:
+        text = f"Cannot {command} the master node {world.ganeti.master}"
+        raise JobFailed(text, "wrong_input")
     if command == "power-off":
         for name in names:
             world.ganeti.power_off(name)

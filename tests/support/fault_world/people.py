@@ -6,7 +6,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fault_world.agents import Agent
-from fault_world.daemon import NodeDisk
 from ganeti_steward.plugins.model.incident import PAUSE_TAG, STOPPED_TAG
 
 if TYPE_CHECKING:
@@ -61,6 +60,7 @@ def record_edited(world: World, fault: Fault) -> None:
     """A record is changed by hand."""
     if records := world.records():
         uuid, _ = world.draw("edited").choice(records)
+        world.checks.deleted.add(uuid)
         reason = world.luxid.filters[uuid]["reason_trail"][0]
         reason[1] = reason[1].replace("noted", "pending")
 
@@ -93,7 +93,8 @@ def node_taken_back(world: World, fault: Fault) -> None:
 def node_added(world: World, fault: Fault) -> None:
     """A new node."""
     name = world.ganeti.add_node()
-    world.agents[name], world.disks[name] = Agent(world, name), NodeDisk()
+    world.agents[name] = Agent(world, name)
+    world.add_disk(name)
     world.spread()
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable
 from random import Random
+from tempfile import TemporaryDirectory
 from typing import Any, Final, NamedTuple
 
 from fault_world.agents import Agent
@@ -19,6 +21,9 @@ from ganeti_steward.core.config.values import Config
 from ganeti_steward.plugins.maintenance.config import ACT, Maintd
 
 Row = dict[str, Any]
+
+#: In memory, where there is such a place.
+_FILES: Final = "/dev/shm" if os.path.isdir("/dev/shm") else None
 
 #: 2026-01-01 00:00 UTC.
 START: Final = 1767225600 * SECOND
@@ -57,6 +62,8 @@ class World:
         self._drawn: Counter[str] = Counter()
         self.ahead: Counter[str] = Counter()
         """node -> ns that its clock is ahead"""
+        self.jumped = 0
+        """seconds by which clocks were set, all together"""
         self.isolated: set[str] = set()
         """names of nodes that reach no other"""
         self.ganeti, self.config = given or _drawn(random)
@@ -64,13 +71,21 @@ class World:
         self.faults, self.checks = Faults(self), Checks(self)
         self.luxid = WorldLuxid(self)
         self.agents = {row["name"]: Agent(self, row["name"]) for row in self.ganeti.nodes}
-        self.disks = {row["name"]: NodeDisk() for row in self.ganeti.nodes}
+        self._files = TemporaryDirectory(dir=_FILES)
+        self.disks: dict[str, NodeDisk] = {}
+        for row in self.ganeti.nodes:
+            self.add_disk(row["name"])
         self.copies: dict[str, Copy] = {}
         self.daemons: list[Daemon] = []
         self.rounds = 0
         self.spread()
         self._tick()
         self._keep_daemon()
+
+    def add_disk(self, node: str) -> None:
+        """The disk of a new node."""
+        self.disks[node] = NodeDisk()
+        self.disks[node].audit = f"{self._files.name}/{node}.db"
 
     # What others ask
 
@@ -148,6 +163,7 @@ class World:
         """End all processes, so that no thread is left."""
         for one in self.daemons:
             one.process.kill()
+        self._files.cleanup()
 
     # Faults
 

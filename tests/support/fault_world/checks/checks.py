@@ -1,0 +1,155 @@
+"""All invariants of one world."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from fault_world.checks.invariants import Broken
+from fault_world.checks.jobs import Jobs
+from fault_world.checks.left_behind import check_left
+from fault_world.checks.seen import Seen, both, seen
+from fault_world.checks.texts import record_of, shown, texts
+from fault_world.checks.told import Told
+from fault_world.clock import SECOND
+from ganeti_steward.plugins.maintenance.daemon.parts import Round
+from ganeti_steward.plugins.maintenance.engine.transitions import FORGOTTEN
+from ganeti_steward.plugins.model.incident import JOB_SOURCE, Incident
+
+if TYPE_CHECKING:
+    from fault_world.daemon import Daemon
+    from fault_world.world import World
+
+Row = dict[str, Any]
+Operation = Mapping[str, Any]
+
+
+class Checks:
+    """The first invariant that is broken is kept in `broken`."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.broken: Broken | None = None
+        self.jobs, self.told = Jobs(world, self.require), Told(world, self.require)
+        self.records: dict[str, Row] = {}
+        """uuid -> record as a daemon wrote it last"""
+        self.deleted: set[str] = set()
+        """uuids of records that people deleted or edited"""
+        self._ran: dict[tuple[str, bytes], int] = {}
+        """node and object -> when a command was run for it, ns since the epoch"""
+        self._commands: set[str] = set()
+        """ids of submissions that were run"""
+        self.incidents: Mapping[str, Incident] = {}
+        """as the daemon knew them after its last round"""
+        self._held: set[str] = set()
+        """what was not done in the last round, and why"""
+
+    def require(self, name: str, holds: bool, text: str) -> None:
+        """Note that an invariant is broken, unless it holds or another one was broken before."""
+        if not holds and self.broken is None:
+            self.broken = Broken(name, text)
+            self._world.tell(f"BROKEN {name}: {text}")
+
+    # What daemons see
+
+    def seen(self) -> Seen:
+        """The truth now."""
+        return seen(self._world, self.records)
+
+    def saw(self, before: Seen) -> Seen:
+        """A daemon has read the cluster; what it could see all the time."""
+        found = both(before, self.seen())
+        self.jobs.saw(found)
+        return found
+
+    # Effects
+
+    def submitted(
+        self, numbers: Sequence[int], jobs: Sequence[Sequence[Operation]], caller: Daemon | None
+    ) -> None:
+        """Luxid has taken jobs; ``caller``: None: of others."""
+        for number, job in zip(numbers, jobs, strict=True):
+            whose = "" if caller else "of others "
+            self._world.tell(f"submitted job {number} {whose}{shown(job)}")
+        if caller:
+            self.jobs.submitted(numbers, jobs, caller.seen)
+
+    def starts(self, operation: Operation, instance: str) -> None:
+        """An operation is going to start an instance on its primary."""
+        ganeti = self._world.ganeti
+        row, data = ganeti.instance(instance), ganeti.data[instance]
+        primary, text = row["pnode"], f"{shown([operation])} starts {instance} on {row['pnode']}"
+        others = sorted(ganeti.runs[instance] - {primary})
+        self.require("runs-once", not others, f"{text}, and it runs on {others}")
+        if not row["snodes"] or primary in data.whole or JOB_SOURCE not in texts([operation]):
+            return
+        off = row["snodes"][0] in ganeti.off
+        permitted = off and self._world.settings.failover_unsynced
+        self.require("data-kept", permitted or not data.whole, f"{text} with an old copy")
+
+    def changed_disks(self, operation: Operation, before: int, after: int) -> None:
+        """An operation has left so many good copies of an instance."""
+        own = JOB_SOURCE in texts([operation])
+        text = f"{shown([operation])} leaves no good copy of {before}"
+        self.require("copies-kept", not own or after > 0 or before == 0, text)
+
+    def command_run(self, node: str, submission: str, command: str, original: bytes) -> None:
+        """An agent has begun a repair command."""
+        self._world.tell(f"{node} runs {command}")
+        now, last = self._world.clock.now, self._ran.get((node, original))
+        again = last is not None and now - last < 3600 * SECOND
+        text = f"{submission} on {node}"
+        self.require("command-reported", submission not in self._commands and not again, text)
+        records = self.records.values()
+        named = [each for one in records for each in one["open"] if each["id"] == submission]
+        self.require("recorded-first", bool(named), f"no record has the command {text}")
+        self._commands.add(submission)
+        self._ran[node, original] = now
+
+    def rule_written(self, rule: Row, caller: Daemon | None) -> None:
+        """A filter rule was written."""
+        record = record_of(rule)
+        if record is None or "hmac" not in record or caller is None:
+            return
+        uuid, before = rule["uuid"], self.records.get(rule["uuid"])
+        state = _state(record)
+        if before is None or _state(before) != state:
+            self._world.tell(f"incident {uuid[:8]} of {record.get('node_name')}: {state}")
+            if uuid not in self.deleted:
+                self.told.wrote(caller, uuid, state)
+        self.records[uuid] = record
+
+    def rule_deleted(self, rule: Row, caller: Daemon | None) -> None:
+        """A filter rule was deleted."""
+        uuid = rule["uuid"]
+        if record_of(rule) is None:
+            return
+        self._world.tell(f"record {uuid[:8]} was deleted")
+        if self.records.pop(uuid, None) is not None and caller:
+            self.told.wrote(caller, uuid, FORGOTTEN)
+        if caller is None:
+            self.deleted.add(uuid)
+
+    def round(self, daemon: Daemon, outcome: Round) -> None:
+        """A round has ended."""
+        self.incidents = outcome.incidents
+        held = {f"{one.subject[:8]} {one.brake}: {one.sentence}" for one in outcome.held}
+        held = {re.sub(r"[0-9]+ s\b", "... s", line) for line in held}
+        for line in sorted(held - self._held):
+            self._world.tell(f"held {line}")
+        self._held = held
+        repaired = {one.node for one in outcome.incidents.values() if one.state.under_repair}
+        most = self._world.settings.most_nodes
+        self.require("limits", len(repaired) <= most, f"{len(repaired)} nodes are under repair")
+        unexpected = outcome.fault and ":" in outcome.fault.split(" ")[0]
+        self.require("no-fault", not unexpected, outcome.fault)
+
+    def end(self) -> None:
+        """Every incident has ended."""
+        check_left(self._world, self.records, self.require)
+        self.told.end({uuid: _state(one) for uuid, one in self.records.items()}, self.deleted)
+
+
+def _state(record: Row) -> str:
+    return "acknowledged" if record.get("acknowledged") else str(record["status"])

@@ -1,0 +1,67 @@
+"""What one operation of the simulated world does; not by the product's own table, on purpose."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from fault_world.ganeti import Ganeti
+
+Operation = Mapping[str, Any]
+
+#: Operations that change nothing.
+_READS: Final = frozenset(("OP_INSTANCE_QUERY_DATA", "OP_NODE_QUERY_STORAGE"))
+_TAGS: Final = frozenset(("OP_TAGS_SET", "OP_TAGS_DEL"))
+_LEAVES: Final = frozenset(("OP_INSTANCE_MIGRATE", "OP_INSTANCE_FAILOVER"))
+
+
+class Effect(NamedTuple):
+    """What an operation does."""
+
+    out: frozenset[str] = frozenset()
+    """names of nodes that are drained, set offline or lose their power"""
+    powered: frozenset[str] = frozenset()
+    """those of them that lose their power"""
+    instance: str = ""
+    """the instance that it changes"""
+    target: str = ""
+    """the node that gets the instance or a copy of it"""
+    runs: bool = False
+    """whether the instance runs on the target then"""
+
+
+def changes(operation: Operation) -> bool:
+    """Whether it changes anything."""
+    status = operation.get("command") == "power-status"
+    return operation["OP_ID"] not in _READS and not status
+
+
+def only_tags(operation: Operation) -> bool:
+    """Whether it changes tags only."""
+    return operation["OP_ID"] in _TAGS
+
+
+def effect_of(operation: Operation, ganeti: Ganeti) -> Effect:
+    """What it does, by the places of the instances now."""
+    kind = operation["OP_ID"]
+    if kind == "OP_NODE_SET_PARAMS":
+        lost = operation.get("drained") or operation.get("offline")
+        return Effect(frozenset((operation["node_name"],) if lost else ()))
+    if kind == "OP_OOB_COMMAND":
+        off = operation["command"] in ("power-off", "power-cycle")
+        names = frozenset(operation["node_names"] if off else ())
+        return Effect(names, names)
+    name = operation.get("instance_name", "")
+    if not name:
+        return Effect()
+    return Effect(instance=name, target=_target(operation, ganeti, name), runs=kind in _LEAVES)
+
+
+def _target(operation: Operation, ganeti: Ganeti, name: str) -> str:
+    given: str = operation.get("remote_node") or operation.get("target_node") or ""
+    leaves = operation["OP_ID"] in _LEAVES and not operation.get("cleanup")
+    if given or not (leaves and ganeti.has_instance(name)):
+        return given
+    secondaries = ganeti.instance(name)["snodes"]
+    return secondaries[0] if secondaries else ""

@@ -1,0 +1,45 @@
+"""The invariants by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+#: Name -> what must hold.
+INVARIANTS: Final[Mapping[str, str]] = {
+    "submitted-once": "The jobs of one submission are handed over once.",
+    "recorded-first": "A repair's jobs are handed over after the record that announces them, "
+    "and the daemon hands over no others that change anything but those of routine work.",
+    "reported": "A node is drained, set offline or switched off only in a repair that was begun "
+    "while a valid report of that node named a fault.",
+    "opted-out": "Nothing with the tag maintd:off is touched: no node, no node of such a group, no "
+    "instance.",
+    "paused": "Nothing is submitted by a round that began while the cluster was paused.",
+    "one-task": "No instance is in two jobs of the daemon at the same time.",
+    "target-healthy": "Nothing is moved to a node that is drained, offline, without memory, or has "
+    "an incident that has not ended well.",
+    "master-kept": "The master is neither drained, set offline nor switched off.",
+    "limits": "No more nodes than most-nodes are under repair, and no more than most-waiting are "
+    "out of service because of repairs.",
+    "runs-once": "No instance runs on two nodes.",
+    "data-kept": "The daemon starts no instance from a copy that lacks what was written, unless "
+    "failover-unsynced permits it and the other node has no power.",
+    "copies-kept": "No good copy of an instance's disks is given up while the instance itself "
+    "could have left the ill node first, and none after which no good one is left.",
+    "command-reported": "A repair command is begun only on the node that reports it, once for each "
+    "id, and once within an hour for the same object.",
+    "told-once": "Every change of a record becomes one entry of the audit log and one "
+    "notification, in its order; after a restart the log has caught up with the records.",
+    "no-fault": "No round ends by an error that is not expected.",
+    "bounded": "Records, rules, tags, notes and threads that the daemon leaves behind are bounded.",
+    "ends": "When nothing goes wrong any more, and a person acknowledges results, every incident "
+    "ends.",
+}
+
+
+class Broken(Exception):
+    """An invariant does not hold."""
+
+    def __init__(self, name: str, text: str) -> None:
+        super().__init__(f"{name}: {text}")
+        self.name = name

@@ -1,0 +1,213 @@
+"""Judges jobs by what their operations do, when a daemon hands them over."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from fault_world.checks.effects import Effect, changes, effect_of, only_tags
+from fault_world.checks.texts import shown, texts
+from fault_world.clock import SECOND
+from ganeti_steward.plugins.maintenance.queue.submit import SUBMISSION_SOURCE
+from ganeti_steward.plugins.model.incident import JOB_SOURCE
+from ganeti_steward.plugins.model.routine import ROUTINE_SOURCE
+
+if TYPE_CHECKING:
+    from fault_world.checks.seen import Seen
+    from fault_world.world import World
+
+Operation = Mapping[str, Any]
+Require = Callable[[str, bool, str], None]
+
+#: Seconds for which disks have to have been good before it counts that they were: they are queried
+#: by jobs, and what these found is used for a while.
+_GOOD_FOR: Final = 180.0
+
+
+class OwnJob(NamedTuple):
+    """A job that a daemon handed over and that changes something."""
+
+    number: int
+    incident: str
+    """uuid; empty for routine work"""
+    node: str
+    """name of the incident's node"""
+    instances: frozenset[str]
+    acts: bool
+    """whether it changes more than tags"""
+
+
+class Jobs:
+    """The jobs of the daemons of one world."""
+
+    def __init__(self, world: World, require: Require) -> None:
+        self._world, self._require = world, require
+        self._handed_over: Counter[str] = Counter()
+        """id of a submission -> how many calls have handed it over"""
+        self._open: list[OwnJob] = []
+        self._reports: dict[str, int] = {}
+        """node -> when its agent last reported a fault"""
+        self._grounds: dict[str, bool] = {}
+        """incident -> whether its node had reported a fault when the repair was begun"""
+        self._good: dict[str, int] = {}
+        """instance -> since when daemons can see that both copies are good, on the same nodes"""
+        self._out: dict[str, str] = {}
+        """node -> the incident for which it was taken out of service"""
+
+    # What is known
+
+    def reported(self, node: str) -> None:
+        """The agent of a node reports a fault."""
+        self._reports[node] = self._world.clock.now
+
+    def saw(self, seen: Seen) -> None:
+        """A daemon has read the cluster."""
+        self._good = {name: self._good.get(name, seen.at) for name in seen.good}
+
+    @property
+    def open(self) -> list[OwnJob]:
+        """Those that have not ended."""
+        rows = self._world.luxid.queue.rows
+        self._open = [
+            one for one in self._open if one.number not in rows or not rows[one.number]["end_ts"]
+        ]
+        return self._open
+
+    # Submissions
+
+    def submitted(
+        self, numbers: Sequence[int], jobs: Sequence[Sequence[Operation]], seen: Seen | None
+    ) -> None:
+        """A daemon hands jobs over; ``seen``: what it had read in its last round."""
+        acting = [(one, job) for one, job in zip(numbers, jobs, strict=True) if _changes(job)]
+        if not acting:
+            return
+        if seen is None:
+            self._require("recorded-first", False, "jobs before the cluster was read")
+            return
+        own = [self._own(number, job) for number, job in acting]
+        self._announced([job for _, job in acting])
+        self._require("paused", not seen.paused, shown(acting[0][1]))
+        for one, (_, job) in zip(own, acting, strict=True):
+            self._judge(one, job, seen)
+        self._memory([job for _, job in acting], seen)
+        self._limits(own)
+
+    def _own(self, number: int, job: Sequence[Operation]) -> OwnJob:
+        found = texts(job)
+        incident = found.get(JOB_SOURCE, "") if SUBMISSION_SOURCE in found else ""
+        node = self._world.checks.records.get(incident, {}).get("node_name", "")
+        names = frozenset(op["instance_name"] for op in job if op.get("instance_name"))
+        return OwnJob(number, incident, node, names, not all(map(only_tags, job)))
+
+    def _announced(self, jobs: Sequence[Sequence[Operation]]) -> None:
+        """Each submission is in a record, and handed over for the first time."""
+        ids = {}
+        for job in jobs:
+            found = texts(job)
+            known = SUBMISSION_SOURCE in found or ROUTINE_SOURCE in found
+            self._require("recorded-first", known, f"nothing announces {shown(job)}")
+            if SUBMISSION_SOURCE in found:
+                ids[found[SUBMISSION_SOURCE]] = found.get(JOB_SOURCE, "")
+        for submission, incident in ids.items():
+            self._handed_over[submission] += 1
+            times = self._handed_over[submission]
+            self._require("submitted-once", times == 1, f"submission {submission} twice")
+            record = self._world.checks.records.get(incident, {})
+            announced = [one["id"] for one in record.get("open", ())]
+            text = f"the record of {incident} does not announce {submission}"
+            self._require("recorded-first", submission in announced, text)
+
+    def _judge(self, own: OwnJob, job: Sequence[Operation], seen: Seen) -> None:
+        self._begin(own, seen)
+        for one in self.open:
+            both = sorted(one.instances & own.instances)
+            self._require("one-task", not both, f"{both} in jobs {one.number} and {own.number}")
+        self._open.append(own)
+        for operation in job:
+            effect, text = effect_of(operation, self._world.ganeti), shown([operation])
+            touched = {*effect.out, effect.instance, effect.target}
+            self._require("opted-out", touched.isdisjoint(seen.excluded), text)
+            self._require("master-kept", effect.out.isdisjoint(seen.masters), text)
+            self._target(own, effect, seen, text)
+            self._out_of_service(own, effect, text)
+        self._copies(own, job, seen)
+
+    def _begin(self, own: OwnJob, seen: Seen) -> None:
+        """Whether a node reported a fault when its repair was begun."""
+        if not own.incident or own.incident in self._grounds:
+            return
+        settings = self._world.settings
+        life = settings.report_max_age + 2 * settings.poll_interval + settings.poll_time_limit
+        last = self._reports.get(own.node)
+        limit = (life + self._world.jumped) * SECOND
+        self._grounds[own.incident] = last is not None and seen.at - last <= limit
+
+    def _target(self, own: OwnJob, effect: Effect, seen: Seen, text: str) -> None:
+        target = effect.target
+        bad = target in seen.out or target in seen.repaired - {own.node}
+        which = "out of service" if target in seen.out else "with an incident"
+        self._require("target-healthy", not (target and bad), f"{text}: {target} is {which}")
+
+    def _out_of_service(self, own: OwnJob, effect: Effect, text: str) -> None:
+        if not effect.out:
+            return
+        grounds = effect.out == {own.node} and self._grounds.get(own.incident, False)
+        self._require("reported", grounds, text)
+        record = self._world.checks.records.get(own.incident, {})
+        switched = self._world.settings.power_off and record.get("action") == "evacuate-failover"
+        self._require("reported", switched or not effect.powered, text)
+        waiting = {*self._waiting(), *effect.out}
+        most = self._world.settings.most_waiting
+        text = f"{sorted(waiting)} are out of service"
+        self._require("limits", len(waiting) <= most, text)
+        self._out |= dict.fromkeys(effect.out, own.incident)
+
+    def _waiting(self) -> list[str]:
+        """Nodes that repairs have taken out of service, until a person knows."""
+        checks, rows = self._world.checks, self._world.ganeti.nodes
+        nodes = {row["name"] for row in rows if row["drained"] or row["offline"]}
+        self._out = {
+            node: incident
+            for node, incident in self._out.items()
+            if checks.records.get(incident, {}).get("status") in ("pending", "completed", "failed")
+            and not checks.records[incident].get("acknowledged")
+            and node in nodes
+        }
+        return [*self._out]
+
+    def _copies(self, own: OwnJob, job: Sequence[Operation], seen: Seen) -> None:
+        """An instance on an ill node leaves by its good copy, which is not given up first."""
+        if job[0].get("mode") != "replace_new_secondary":
+            return
+        name = job[0]["instance_name"]
+        since, nodes = self._good.get(name), seen.secondaries.get(name)
+        if since is None or nodes is None or seen.at - since < _GOOD_FOR * SECOND:
+            return
+        primary, secondary = nodes
+        left = primary == own.node and secondary not in seen.repaired | seen.out | seen.ill
+        text = f"{name} stays on {primary} and its good copy on {secondary} is given up"
+        self._require("copies-kept", not left, text)
+
+    def _memory(self, jobs: Sequence[Sequence[Operation]], seen: Seen) -> None:
+        """All that is moved to a node has room there."""
+        ganeti, more = self._world.ganeti, Counter[str]()
+        for effect in (effect_of(op, ganeti) for job in jobs for op in job):
+            if effect.runs and effect.target and ganeti.has_instance(effect.instance):
+                row = ganeti.instance(effect.instance)
+                if row["admin_state"] == "up" and row["pnode"] != effect.target:
+                    more[effect.target] += row["beparams"]["maxmem"]
+        for node, memory in more.items():
+            text = f"{memory} MiB more on {node}"
+            self._require("target-healthy", memory <= seen.memory.get(node, memory), text)
+
+    def _limits(self, own: Sequence[OwnJob]) -> None:
+        nodes = {one.node for one in self.open if one.acts and one.node}
+        acts = any(one.acts and one.node for one in own)
+        text = f"jobs of repairs of {sorted(nodes)} run"
+        self._require("limits", not acts or len(nodes) <= self._world.settings.most_nodes, text)
+
+
+def _changes(job: Sequence[Operation]) -> bool:
+    return any(map(changes, job))

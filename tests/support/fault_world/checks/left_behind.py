@@ -1,0 +1,64 @@
+"""What is left when every incident has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from fault_world.checks.texts import record_of
+
+if TYPE_CHECKING:
+    from fault_world.world import World
+
+Require = Callable[[str, bool, str], None]
+Row = Mapping[str, Any]
+
+#: Threads of a daemon that has nothing to do: the loop and the polls.
+_THREADS: Final = 2
+#: Calls to luxid, and commands, that may be under way at any moment.
+_CALLS: Final = 4
+
+
+def check_left(world: World, records: Mapping[str, Row], require: Require) -> None:
+    """Records, rules, tags, notes and threads are bounded."""
+    _records(world, records, require)
+    _rules(world, records, require)
+    _tags(world, records, require)
+    for daemon in world.daemons:
+        threads = daemon.process.threads
+        require("bounded", threads <= _THREADS + _CALLS, f"{threads} threads of {daemon.node}")
+        noted = world.disks[daemon.node].calls or frozenset()
+        require("bounded", len(noted) <= _CALLS, f"{len(noted)} calls are noted")
+
+
+def _records(world: World, records: Mapping[str, Row], require: Require) -> None:
+    most = world.settings.most_incidents + 2
+    for row in world.ganeti.nodes:
+        own = [uuid for uuid, one in records.items() if one["node"] == row["uuid"]]
+        require("bounded", len(own) <= most, f"{row['name']} has {len(own)} records")
+    gone = {row["uuid"] for row in world.ganeti.nodes}
+    for uuid, one in records.items():
+        text = f"the record {uuid} of {one['node_name']}, which left the cluster"
+        require("bounded", one["node"] in gone, text)
+
+
+def _rules(world: World, records: Mapping[str, Row], require: Require) -> None:
+    """Other rules of the daemon are for incidents that it still works on."""
+    active = [one for one in records.values() if one["status"] in ("noted", "pending")]
+    own = [
+        uuid
+        for uuid, rule in world.luxid.filters.items()
+        if record_of(rule) is None and rule["reason_trail"][0][0].startswith("maintd:")
+    ]
+    text = f"{len(own)} rules for {len(active)} incidents"
+    require("bounded", len(own) <= 2 * len(active), text)
+
+
+def _tags(world: World, records: Mapping[str, Row], require: Require) -> None:
+    """Results are tagged for incidents that are known; what people set is theirs to remove."""
+    for row in world.ganeti.nodes:
+        for tag in row["tags"]:
+            if tag.startswith(("maintd:repairready:", "maintd:closed:")):
+                uuid = tag.rpartition(":")[2]
+                known = uuid in records or uuid in world.checks.deleted
+                require("bounded", known, f"{row['name']} has the tag {tag}")

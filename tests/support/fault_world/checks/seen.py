@@ -1,0 +1,93 @@
+"""The truth before and after a daemon reads the cluster: what holds at both times it can see."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ganeti_steward.plugins.maintenance.pause import pause_reason
+from ganeti_steward.plugins.model.incident import OPT_OUT_TAG
+
+if TYPE_CHECKING:
+    from fault_world.world import World
+
+Row = Mapping[str, Any]
+
+
+class Seen(NamedTuple):
+    """What is true of the cluster."""
+
+    at: int
+    """ns since the epoch"""
+    paused: bool
+    masters: frozenset[str]
+    out: frozenset[str]
+    """names of nodes that are drained or offline"""
+    repaired: frozenset[str]
+    """names of nodes with an incident that has not ended well"""
+    ill: frozenset[str]
+    """names of nodes that report a fault, or did so before or after"""
+    excluded: frozenset[str]
+    """names of nodes and instances that nothing may be done to"""
+    memory: Mapping[str, int]
+    """node -> free MiB"""
+    good: frozenset[str]
+    """drbd instances both of whose copies are whole, on nodes that answer"""
+    secondaries: Mapping[str, tuple[str, str]]
+    """drbd instance -> its primary and its secondary"""
+
+
+def seen(world: World, records: Mapping[str, Row]) -> Seen:
+    """The truth now; ``records``: those that a daemon wrote, by uuid."""
+    ganeti = world.ganeti
+    groups = {row["uuid"] for row in ganeti.groups if OPT_OUT_TAG in row["tags"]}
+    excluded = {
+        row["name"]
+        for row in (*ganeti.nodes, *ganeti.instances)
+        if OPT_OUT_TAG in row["tags"] or row.get("group.uuid") in groups
+    }
+    drbd = {row["name"]: (row["pnode"], row["snodes"][0]) for row in _drbd(world)}
+    return Seen(
+        world.clock.now,
+        pause_reason(frozenset(ganeti.info["tags"])) is not None,
+        frozenset((ganeti.master,)),
+        frozenset(row["name"] for row in ganeti.nodes if row["drained"] or row["offline"]),
+        frozenset(one["node_name"] for one in records.values() if one["status"] in _OPEN),
+        frozenset(ganeti.reports),
+        frozenset(excluded),
+        {row["name"]: ganeti.free_memory(row["name"]) for row in ganeti.nodes},
+        frozenset(name for name, nodes in drbd.items() if _is_good(world, name, nodes)),
+        drbd,
+    )
+
+
+_OPEN = ("noted", "pending", "failed")
+
+
+def _drbd(world: World) -> list[dict[str, Any]]:
+    return [row for row in world.ganeti.instances if row["snodes"]]
+
+
+def _is_good(world: World, name: str, nodes: tuple[str, str]) -> bool:
+    whole = {*nodes} == world.ganeti.data[name].whole
+    return whole and all(map(world.ganeti.answers, nodes))
+
+
+def both(before: Seen, after: Seen) -> Seen:
+    """What held at both times."""
+    return Seen(
+        before.at,
+        before.paused and after.paused,
+        before.masters & after.masters,
+        before.out & after.out,
+        before.repaired & after.repaired,
+        before.ill | after.ill,
+        before.excluded & after.excluded,
+        {
+            name: max(free, after.memory[name])
+            for name, free in before.memory.items()
+            if name in after.memory
+        },
+        before.good & after.good,
+        dict(before.secondaries.items() & after.secondaries.items()),
+    )

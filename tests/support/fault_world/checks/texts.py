@@ -1,0 +1,48 @@
+"""Reads records and operations, and shows them in a few words."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from ganeti_steward.plugins.filters.rule_notes import RECORD_SOURCE
+from ganeti_steward.plugins.texts import read_reasons
+
+Row = dict[str, Any]
+Operation = Mapping[str, Any]
+
+
+def record_of(rule: Row) -> Row | None:
+    """The record that a rule holds; None for any other rule."""
+    for source, text, *_ in rule["reason_trail"]:
+        if source == RECORD_SOURCE:
+            try:
+                found: Row = json.loads(text)
+            except ValueError:
+                return None
+            return found if isinstance(found, dict) else None
+    return None
+
+
+def texts(job: Sequence[Operation]) -> dict[str, str]:
+    """Source -> text of the reasons of a job."""
+    reasons = [one for op in job for one in read_reasons(op.get("reason") or [])]
+    return {one.source: one.text for one in reasons}
+
+
+def shown(job: Sequence[Operation]) -> str:
+    """A job in a few words."""
+    return "; ".join(
+        " ".join(
+            [op["OP_ID"].removeprefix("OP_").lower()]
+            + [f"{key}={op[key]}" for key in sorted(op) if key in _SHOWN and op[key] is not None]
+        )
+        for op in job
+    )
+
+
+_SHOWN: Final = frozenset(
+    ("instance_name", "node_name", "target_node", "remote_node", "mode", "drained", "offline",
+     "name", "tags", "instances", "node_names", "command", "ignore_consistency")
+)  # fmt: skip
