@@ -184,7 +184,7 @@ class WorldAgents:
 
     def _agent(self, command: SubmittedCommand) -> Agent:
         agent = self._world.agents[command.target.name]
-        self._runtime.sleep(0.01)
+        self._runtime.sleep(0.01 + self._world.faults.of_agent())
         if not agent.answers():
             raise NotConnected(f"the agent of {command.target.name} cannot be reached")
         return agent

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
+from uuid import NAMESPACE_DNS, uuid5
+
+from ganeti_steward.plugins.model.incident import JOB_SOURCE
 
 if TYPE_CHECKING:
     from fault_world.faults import Fault
@@ -74,3 +78,39 @@ def jobs_archived(world: World, fault: Fault) -> None:
     for row in world.luxid.queue.rows.values():
         if row["end_ts"]:
             row["archived"] = True
+
+
+def queue_drained(world: World, fault: Fault) -> None:
+    """The queue takes no jobs for a while (gnt-cluster queue drain)."""
+    world.luxid.drained = True
+    world.clock.after(fault.lasts, partial(_undrained, world))
+
+
+def _undrained(world: World) -> None:
+    world.luxid.drained = False
+
+
+#: What filter rules of a person do, and to which jobs: all, or those of the daemon.
+FILTERS: Final = ("PAUSE all", "PAUSE daemon", "REJECT daemon", "REJECT moves")
+_PREDICATES: Final[Mapping[str, list[Any]]] = {
+    "all": [],
+    "daemon": [["reason", ["=", "source", JOB_SOURCE]]],
+    "moves": [["opcode", ["=", "OP_ID", "OP_INSTANCE_MIGRATE"]]],
+}
+
+
+def jobs_filtered(world: World, fault: Fault) -> None:
+    """A person's filter rule holds or rejects jobs for a while."""
+    action, jobs = fault.detail.split()
+    uuid = str(uuid5(NAMESPACE_DNS, f"filter at {fault.at}"))
+    world.luxid.replace_filter(uuid, 5, _PREDICATES[jobs], action, [["gnt:user", "works", 1]])
+    world.filters.add(uuid)
+    world.clock.after(fault.lasts, partial(unfiltered, world, uuid))
+
+
+def unfiltered(world: World, uuid: str) -> None:
+    """A person's filter rule is deleted."""
+    world.filters.discard(uuid)
+    if uuid in world.luxid.filters:
+        world.luxid.delete_filter(uuid)
+        world.luxid.advance()

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from errno import ENOSPC
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from fault_world.agents import WorldAgents
 from fault_world.clock import SECOND, Clock, Process, Thread
 from fault_world.luxid import WorldConnections, WorldLuxi
+from fault_world.plugins import SitePlanner
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.plugins.maintenance.confd.client import Confd
@@ -27,13 +28,15 @@ from ganeti_steward.plugins.maintenance.edges.history import AuditEntry
 from ganeti_steward.plugins.maintenance.edges.store import Store
 from ganeti_steward.plugins.maintenance.engine.step import step
 from ganeti_steward.plugins.maintenance.queue.calls import CallNotes
-from ganeti_steward.plugins.maintenance.repairs.planner import PluginPlanner, PluginRoutine
+from ganeti_steward.plugins.maintenance.repairs.planner import PluginRoutine
 from ganeti_steward.plugins.maintenance.repairs.reading import read_disks, read_storage
 from ganeti_steward.plugins.maintenance.runtime import Runtime
 
 if TYPE_CHECKING:
     from fault_world.checks.seen import Seen
     from fault_world.world import World
+
+_Result = TypeVar("_Result")
 
 KEY: Final = b"the key of the simulated cluster"
 
@@ -46,6 +49,14 @@ class NodeDisk:
         self.calls: frozenset[str] | None = None
         self.audit = ""
         """the file of the audit log"""
+        self.full, self.was_full = False, False
+
+    def fill(self) -> None:
+        """Nothing can be written any more."""
+        self.full = self.was_full = True
+
+    def empty(self) -> None:
+        """There is room again."""
         self.full = False
 
     def check(self) -> None:
@@ -73,9 +84,9 @@ class WorldAudit(Audit):
     def __init__(self, world: World, node: str) -> None:
         disk = world.disks[node]
 
-        def call(work: Callable[[], None]) -> None:
+        def call(work: Callable[[], _Result], /) -> _Result:
             disk.check()
-            work()
+            return work()
 
         super().__init__(disk.audit, call)
         self._told, self._node = world.checks.told, node
@@ -142,7 +153,7 @@ class Daemon:
     def __init__(self, world: World, node: str, config: Config) -> None:
         self.world, self.node = world, node
         self.process = Process(world.clock, f"maintd on {node}")
-        self._config, self._settings = config, config.section(Maintd)
+        self.config, self._settings = config, config.section(Maintd)
         self._wakeup = WorldWakeup(world.clock)
         self.signals = Signals(self._wakeup)
         self.ended = ""
@@ -165,7 +176,7 @@ class Daemon:
     def _run(self) -> None:
         try:
             voting = Voting(lambda: WorldConfd(self.world, self.node), self.node)
-            require_master(voting, self._sleep, lambda reason: None)
+            require_master(voting, self.sleep, lambda reason: None)
             Rounds(self._parts(voting), self._settings, self.signals).run()
             self.ended = "a signal"
         except DaemonStopped:
@@ -173,7 +184,7 @@ class Daemon:
         except (NotMaster, StewardError) as err:
             self.ended = str(err)
 
-    def _sleep(self, seconds: float) -> None:
+    def sleep(self, seconds: float) -> None:
         thread = self.world.clock.thread
         assert thread is not None
         thread.wait(seconds)
@@ -184,7 +195,7 @@ class Daemon:
         return Runtime(
             clock=lambda: self.world.clock_of(self.node),
             monotonic=lambda: clock.now / SECOND,
-            sleep=self._sleep,
+            sleep=self.sleep,
             start=lambda name, work: self.process.start(work),
         )
 
@@ -205,13 +216,13 @@ class Daemon:
             store=store,
             queue=queue,
             read_world=partial(self._read_world, luxi),
-            read_disks=partial(read_disks, luxi, sleep=self._sleep),
-            read_storage=partial(read_storage, luxi, sleep=self._sleep),
+            read_disks=partial(read_disks, luxi, sleep=self.sleep),
+            read_storage=partial(read_storage, luxi, sleep=self.sleep),
             agents=WorldAgents(
                 self.world, self.process, self._settings, runtime, self._wakeup.wake
             ),
-            planner=PluginPlanner(self._config),
-            routine_planner=PluginRoutine(self._config),
+            planner=SitePlanner(self),
+            routine_planner=PluginRoutine(self.config),
             step=step,
             observers=self._observers(),
             runtime=runtime,
@@ -219,7 +230,7 @@ class Daemon:
 
     def _read_world(self, luxi: WorldLuxi, now: int, *, storage: bool) -> Any:
         before = self.world.checks.seen()
-        found = read_world(luxi, now, storage=storage, sleep=self._sleep)
+        found = read_world(luxi, now, storage=storage, sleep=self.sleep)
         self.seen = self.world.checks.saw(before)
         return found
 

@@ -78,6 +78,20 @@ class Faults:
         fault = self._now("wrong-reports", node)
         return fault.detail if fault else ""
 
+    def stalls(self) -> bool:
+        """Whether disks are not synchronized."""
+        return self._now("resync-stalls") is not None
+
+    def of_plugin(self) -> str:
+        """What a plugin of the site does wrong; empty: there is none."""
+        fault = self._now("plugin-fails")
+        return fault.detail if fault else ""
+
+    def of_agent(self) -> float:
+        """Seconds from an agent's answer until it arrives."""
+        fault = self._now("late-agents")
+        return float(fault.detail) if fault else 0.0
+
     def loses_answer(self) -> bool:
         """Whether an agent's answer is lost."""
         fault = self._now("lost-answers")

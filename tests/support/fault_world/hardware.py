@@ -89,6 +89,22 @@ def disk_degrades(world: World, fault: Fault) -> None:
         data.copies[world.ganeti.instance(fault.subject)["snodes"][0]] = 0
 
 
+def disk_fails(world: World, fault: Fault) -> None:
+    """All copies of disks on a node are lost, until they are made again."""
+    for row in world.ganeti.on(fault.subject):
+        data = world.ganeti.data[row["name"]]
+        if len(data.copies) == 2 and len(data.whole) == 2:
+            data.copies[fault.subject] = 0
+            data.broken.add(fault.subject)
+
+
+def disk_full(world: World, fault: Fault) -> None:
+    """Nothing can be written on a node."""
+    disk = world.disks[fault.subject]
+    disk.fill()
+    world.clock.after(fault.lasts, disk.empty)
+
+
 def clock_jumps(world: World, fault: Fault) -> None:
     """The clock of a node is set; ``detail``: by so many seconds."""
     world.jumped += abs(int(fault.detail))

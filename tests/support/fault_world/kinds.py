@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from fault_world import control, hardware, people
+from fault_world import control, hardware, others, people
 from fault_world.faults import Fault
+from fault_world.plugins import PLUGIN_FAULTS
 from ganeti_steward.plugins.model.incident import CANCEL_TAG, OPT_OUT_TAG, STOPPED_TAG
 
 if TYPE_CHECKING:
@@ -38,9 +39,14 @@ KINDS: Final[Mapping[str, Kind]] = {
     "noded-hangs": Kind(hardware.noded_hangs, 1, "node", (10, 900)),
     "agent-silent": Kind(hardware.agent_silent, 1, "node", (30, 3600)),
     "disk-degrades": Kind(hardware.disk_degrades, 1, "instance"),
+    "disk-fails": Kind(hardware.disk_fails, 0.5, "node"),
+    "disk-full": Kind(hardware.disk_full, 0.7, "node", (60, 1800)),
+    "resync-stalls": Kind(control.lasting, 0.7, "", (60, 1800)),
     "clock-jumps": Kind(hardware.clock_jumps, 0.5, "node", (0, 0), _JUMPS),
     "cut-off": Kind(hardware.cut_off, 0.7, "node", (30, 900)),
     "wrong-reports": Kind(control.lasting, 1, "node", (60, 1800), ("lost", "old", "forged")),
+    "late-agents": Kind(control.lasting, 1, "", (60, 900), ("5", "60", "700")),
+    "plugin-fails": Kind(control.lasting, 1, "", (30, 600), PLUGIN_FAULTS),
     "luxid-restarts": Kind(control.luxid_restarts, 2, "", (1, 120)),
     "slow-calls": Kind(control.lasting, 2, "", (30, 600), ("1", "25", "130")),
     "lost-answers": Kind(control.lasting, 3, "", (30, 300), ("0.3", "1")),
@@ -50,6 +56,11 @@ KINDS: Final[Mapping[str, Kind]] = {
     "daemon-stopped": Kind(control.daemon_stopped, 1, "", (5, 900)),
     "daemon-terminated": Kind(control.daemon_terminated, 1),
     "master-failover": Kind(control.master_failover, 0.7, "node"),
+    "queue-drained": Kind(control.queue_drained, 0.5, "", (30, 900)),
+    "jobs-held": Kind(control.jobs_filtered, 1, "", (60, 900), control.FILTERS),
+    "locks-held": Kind(others.locks_held, 1, "instance"),
+    "watcher-runs": Kind(others.watcher_runs, 6),
+    "harep-runs": Kind(others.harep_runs, 2),
     "job-canceled": Kind(control.job_canceled, 1),
     "jobs-archived": Kind(control.jobs_archived, 2),
     "tag-set": Kind(people.tag_set, 2, "node", (0, 0), _TAGS),
@@ -57,6 +68,9 @@ KINDS: Final[Mapping[str, Kind]] = {
     "record-deleted": Kind(people.record_deleted, 0.7),
     "record-edited": Kind(people.record_edited, 0.7),
     "paused": Kind(people.paused, 0.7, "", (60, 900)),
+    "group-renamed": Kind(people.group_renamed, 0.2),
+    "group-excluded": Kind(people.group_excluded, 0.2, "", (60, 600)),
+    "instance-excluded": Kind(people.instance_excluded, 0.7, "instance", (60, 1800)),
     "node-drained": Kind(people.node_drained, 0.7, "node"),
     "node-taken-back": Kind(people.node_taken_back, 2, "node"),
     "node-added": Kind(people.node_added, 0.2),

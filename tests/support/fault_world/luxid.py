@@ -136,7 +136,7 @@ class WorldLuxi(Luxi):
             self._within(method, how.before, left)
         except Killed:
             # luxid has the request of a caller that is gone, and does what it asks for.
-            self._world.clock.after(how.before, lambda: self._done(request, how, start))
+            self._world.clock.after(how.before, partial(self._do, request, how, start))
             raise
         if how.never or luxid.starts != start or not luxid.running:
             raise self._error(method, "the connection was closed before the answer")
@@ -156,6 +156,9 @@ class WorldLuxi(Luxi):
             return luxid.answer(request)
         finally:
             luxid.late, luxid.caller = 0.0, None
+
+    def _do(self, request: bytes, how: Behaviour, start: int) -> None:
+        self._done(request, how, start)
 
     def _within(self, method: str, seconds: float, limit: float | None) -> None:
         if limit is not None and seconds > limit:

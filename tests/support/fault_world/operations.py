@@ -29,6 +29,7 @@ _SECONDS: Final[Mapping[str, tuple[float, float]]] = {
     "OP_INSTANCE_STARTUP": (2, 20),
     "OP_INSTANCE_ACTIVATE_DISKS": (1, 15),
     "OP_INSTANCE_RECREATE_DISKS": (20, 300),
+    "OP_BACKUP_EXPORT": (120, 900),
     "OP_OOB_COMMAND": (1, 15),
 }
 _SHORT: Final = (0.2, 4)
@@ -308,6 +309,9 @@ def _activate_disks(world: World, op: Row) -> list[Any]:
 
 
 def _resynced(world: World, name: str) -> None:
+    if world.faults.stalls():
+        world.clock.after(60, partial(_resynced, world, name))
+        return
     if world.ganeti.has_instance(name) and world.ganeti.data[name].resyncing:
         world.ganeti.resync(name)
 
@@ -366,4 +370,5 @@ _EFFECTS: Final[Mapping[str, Callable[[World, Row], Any]]] = {
     "OP_INSTANCE_ACTIVATE_DISKS": _activate_disks,
     "OP_INSTANCE_QUERY_DATA": _query_data,
     "OP_OOB_COMMAND": _oob,
+    "OP_BACKUP_EXPORT": _instance,
 }

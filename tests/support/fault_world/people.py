@@ -6,7 +6,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fault_world.agents import Agent
-from ganeti_steward.plugins.model.incident import PAUSE_TAG, STOPPED_TAG
+from fault_world.others import submit
+from ganeti_steward.plugins.model.incident import OPT_OUT_TAG, PAUSE_TAG, STOPPED_TAG
 
 if TYPE_CHECKING:
     from fault_world.faults import Fault
@@ -109,10 +110,9 @@ def node_removed(world: World, fault: Fault) -> None:
 def instance_moved(world: World, fault: Fault) -> None:
     """A drbd instance is migrated by a job of its owner."""
     ganeti, name = world.ganeti, fault.subject
-    if world.luxid.running and ganeti.has_instance(name) and ganeti.instance(name)["snodes"]:
-        op = {"OP_ID": "OP_INSTANCE_MIGRATE", "instance_name": name, "reason": []}
-        world.luxid.submit([[op]])
-        world.luxid.advance()
+    if ganeti.has_instance(name) and ganeti.instance(name)["snodes"]:
+        op = {"OP_ID": "OP_INSTANCE_MIGRATE", "instance_name": name}
+        submit(world, [[op]])
 
 
 def instance_removed(world: World, fault: Fault) -> None:
@@ -127,3 +127,27 @@ def instance_stopped(world: World, fault: Fault) -> None:
         world.ganeti.stop(fault.subject)
         world.ganeti.instance(fault.subject)["admin_state"] = "down"
         world.ganeti.changed()
+
+
+def group_renamed(world: World, fault: Fault) -> None:
+    """The node group has another name."""
+    group = world.ganeti.groups[0]
+    group["name"] = f"group-{int(fault.at)}"
+    world.ganeti.changed()
+
+
+def group_excluded(world: World, fault: Fault) -> None:
+    """The daemon must do nothing to the node group."""
+    _exclude(world, world.ganeti.groups[0], fault.lasts)
+
+
+def instance_excluded(world: World, fault: Fault) -> None:
+    """The daemon must do nothing to an instance."""
+    if world.ganeti.has_instance(fault.subject):
+        _exclude(world, world.ganeti.instance(fault.subject), fault.lasts)
+
+
+def _exclude(world: World, row: Row, seconds: float) -> None:
+    row["tags"].append(OPT_OUT_TAG)
+    world.clock.after(seconds, partial(_untag, row, OPT_OUT_TAG))
+    world.ganeti.changed()

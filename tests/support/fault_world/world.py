@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 from fault_world.agents import Agent
 from fault_world.checks import Checks, record_of
 from fault_world.clock import SECOND, Clock
+from fault_world.control import unfiltered
 from fault_world.daemon import Daemon, NodeDisk
 from fault_world.faults import Fault, Faults
 from fault_world.ganeti import Ganeti
@@ -64,6 +65,8 @@ class World:
         """node -> ns that its clock is ahead"""
         self.jumped = 0
         """seconds by which clocks were set, all together"""
+        self.filters: set[str] = set()
+        """uuids of the filter rules of people"""
         self.isolated: set[str] = set()
         """names of nodes that reach no other"""
         self.ganeti, self.config = given or _drawn(random)
@@ -179,6 +182,11 @@ class World:
         self.isolated.clear()
         self.ahead.clear()
         self.luxid.start()
+        self.luxid.drained = False
+        for uuid in sorted(self.filters):
+            unfiltered(self, uuid)
+        for disk in self.disks.values():
+            disk.empty()
         ganeti = self.ganeti
         for node in [*ganeti.off]:
             ganeti.power_on(node)

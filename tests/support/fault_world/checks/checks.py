@@ -55,7 +55,11 @@ class Checks:
 
     def seen(self) -> Seen:
         """The truth now."""
-        return seen(self._world, self.records)
+        return seen(self._world, self.known())
+
+    def known(self) -> dict[str, Row]:
+        """The records that daemons wrote, without those that people deleted or edited."""
+        return {uuid: one for uuid, one in self.records.items() if uuid not in self.deleted}
 
     def saw(self, before: Seen) -> Seen:
         """A daemon has read the cluster; what it could see all the time."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
@@ -42,9 +42,15 @@ def only_tags(operation: Operation) -> bool:
     return operation["OP_ID"] in _TAGS
 
 
-def effect_of(operation: Operation, ganeti: Ganeti) -> Effect:
-    """What it does, by the places of the instances now."""
-    kind = operation["OP_ID"]
+def effects_of(job: Sequence[Operation], ganeti: Ganeti) -> list[Effect]:
+    """What its operations do one after the other, by the places of the instances now."""
+    secondaries = {row["name"]: "".join(row["snodes"]) for row in ganeti.instances}
+    primaries = {row["name"]: row["pnode"] for row in ganeti.instances}
+    return [_effect(operation, primaries, secondaries) for operation in job]
+
+
+def _effect(operation: Operation, primaries: dict[str, str], secondaries: dict[str, str]) -> Effect:
+    kind, name = operation["OP_ID"], operation.get("instance_name", "")
     if kind == "OP_NODE_SET_PARAMS":
         lost = operation.get("drained") or operation.get("offline")
         return Effect(frozenset((operation["node_name"],) if lost else ()))
@@ -52,16 +58,11 @@ def effect_of(operation: Operation, ganeti: Ganeti) -> Effect:
         off = operation["command"] in ("power-off", "power-cycle")
         names = frozenset(operation["node_names"] if off else ())
         return Effect(names, names)
-    name = operation.get("instance_name", "")
-    if not name:
-        return Effect()
-    return Effect(instance=name, target=_target(operation, ganeti, name), runs=kind in _LEAVES)
-
-
-def _target(operation: Operation, ganeti: Ganeti, name: str) -> str:
-    given: str = operation.get("remote_node") or operation.get("target_node") or ""
-    leaves = operation["OP_ID"] in _LEAVES and not operation.get("cleanup")
-    if given or not (leaves and ganeti.has_instance(name)):
-        return given
-    secondaries = ganeti.instance(name)["snodes"]
-    return secondaries[0] if secondaries else ""
+    target: str = operation.get("remote_node") or operation.get("target_node") or ""
+    if operation.get("mode") == "replace_new_secondary":
+        secondaries[name] = target
+    leaves = kind in _LEAVES and not operation.get("cleanup")
+    if leaves and not target:
+        target = secondaries.get(name, "")
+        secondaries[name], primaries[name] = primaries.get(name, ""), target
+    return Effect(instance=name, target=target, runs=leaves)

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from fault_world.checks.effects import Effect, changes, effect_of, only_tags
+from fault_world.checks.effects import Effect, changes, effects_of, only_tags
+from fault_world.checks.seen import repaired
 from fault_world.checks.texts import shown, texts
 from fault_world.clock import SECOND
 from ganeti_steward.plugins.maintenance.queue.submit import SUBMISSION_SOURCE
@@ -125,13 +126,14 @@ class Jobs:
             both = sorted(one.instances & own.instances)
             self._require("one-task", not both, f"{both} in jobs {one.number} and {own.number}")
         self._open.append(own)
-        for operation in job:
-            effect, text = effect_of(operation, self._world.ganeti), shown([operation])
+        effects = effects_of(job, self._world.ganeti)
+        for operation, effect in zip(job, effects, strict=True):
+            text = shown([operation])
             touched = {*effect.out, effect.instance, effect.target}
             self._require("opted-out", touched.isdisjoint(seen.excluded), text)
             self._require("master-kept", effect.out.isdisjoint(seen.masters), text)
             self._target(own, effect, seen, text)
-            self._out_of_service(own, effect, text)
+            self._out_of_service(own, effect, seen, text)
         self._copies(own, job, seen)
 
     def _begin(self, own: OwnJob, seen: Seen) -> None:
@@ -146,11 +148,13 @@ class Jobs:
 
     def _target(self, own: OwnJob, effect: Effect, seen: Seen, text: str) -> None:
         target = effect.target
-        bad = target in seen.out or target in seen.repaired - {own.node}
+        # The round that hands it over may have ended an incident itself, before.
+        ill = seen.repaired & repaired(self._world.checks.known()) - {own.node}
+        bad = target in seen.out or target in ill
         which = "out of service" if target in seen.out else "with an incident"
         self._require("target-healthy", not (target and bad), f"{text}: {target} is {which}")
 
-    def _out_of_service(self, own: OwnJob, effect: Effect, text: str) -> None:
+    def _out_of_service(self, own: OwnJob, effect: Effect, seen: Seen, text: str) -> None:
         if not effect.out:
             return
         grounds = effect.out == {own.node} and self._grounds.get(own.incident, False)
@@ -158,10 +162,10 @@ class Jobs:
         record = self._world.checks.records.get(own.incident, {})
         switched = self._world.settings.power_off and record.get("action") == "evacuate-failover"
         self._require("reported", switched or not effect.powered, text)
-        waiting = {*self._waiting(), *effect.out}
+        new, waiting = effect.out - seen.out, {*self._waiting(), *effect.out}
         most = self._world.settings.most_waiting
         text = f"{sorted(waiting)} are out of service"
-        self._require("limits", len(waiting) <= most, text)
+        self._require("limits", not new or len(waiting) <= most, text)
         self._out |= dict.fromkeys(effect.out, own.incident)
 
     def _waiting(self) -> list[str]:
@@ -186,14 +190,17 @@ class Jobs:
         if since is None or nodes is None or seen.at - since < _GOOD_FOR * SECOND:
             return
         primary, secondary = nodes
-        left = primary == own.node and secondary not in seen.repaired | seen.out | seen.ill
+        left = (
+            primary == own.node
+            and secondary not in seen.repaired | seen.out | seen.ill | seen.excluded
+        )
         text = f"{name} stays on {primary} and its good copy on {secondary} is given up"
         self._require("copies-kept", not left, text)
 
     def _memory(self, jobs: Sequence[Sequence[Operation]], seen: Seen) -> None:
         """All that is moved to a node has room there."""
         ganeti, more = self._world.ganeti, Counter[str]()
-        for effect in (effect_of(op, ganeti) for job in jobs for op in job):
+        for effect in (one for job in jobs for one in effects_of(job, ganeti)):
             if effect.runs and effect.target and ganeti.has_instance(effect.instance):
                 row = ganeti.instance(effect.instance)
                 if row["admin_state"] == "up" and row["pnode"] != effect.target:

@@ -52,13 +52,18 @@ def seen(world: World, records: Mapping[str, Row]) -> Seen:
         pause_reason(frozenset(ganeti.info["tags"])) is not None,
         frozenset((ganeti.master,)),
         frozenset(row["name"] for row in ganeti.nodes if row["drained"] or row["offline"]),
-        frozenset(one["node_name"] for one in records.values() if one["status"] in _OPEN),
+        repaired(records),
         frozenset(ganeti.reports),
         frozenset(excluded),
         {row["name"]: ganeti.free_memory(row["name"]) for row in ganeti.nodes},
         frozenset(name for name, nodes in drbd.items() if _is_good(world, name, nodes)),
         drbd,
     )
+
+
+def repaired(records: Mapping[str, Row]) -> frozenset[str]:
+    """Names of the nodes with an incident that has not ended well."""
+    return frozenset(one["node_name"] for one in records.values() if one["status"] in _OPEN)
 
 
 _OPEN = ("noted", "pending", "failed")

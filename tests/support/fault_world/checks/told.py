@@ -55,8 +55,8 @@ class Told:
         if outcome.decision is None or outcome.world is None or outcome.undecided:
             return
         # A write without an answer is known to the next round.
-        last = dict(late)
-        missed = [uuid for uuid, state in last.items() if not _is_told(uuid, told, written)]
+        known = self._world.checks.deleted.union(uuid for uuid, _ in (*told, *written))
+        missed = [uuid for uuid, _ in late if uuid not in known]
         self._require("told-once", not missed, f"nothing is told of {missed}")
         self._late[daemon] = [one for one in written if one not in told]
         self._written[daemon] = []
@@ -70,6 +70,9 @@ class Told:
             # Entries have the times of a clock that was set back.
             return
         for node, entries in self._entries.items():
+            if self._world.disks[node].was_full:
+                # What could not be written was lost with the daemon.
+                continue
             path = self._world.disks[node].audit
             there = {one for one in read_audit(path) if one.kind == CHANGE}
             self._chain(node, [one for one in entries if one in there])
@@ -95,10 +98,3 @@ class Told:
             text = f"the log of {master} has {uuid} as {last.get(uuid)}, not {states.get(uuid)}"
             now = states.get(uuid, FORGOTTEN)
             self._require("told-once", last.get(uuid, FORGOTTEN) == now, text)
-
-
-def _is_told(
-    uuid: str, told: Iterable[tuple[str, str]], written: Iterable[tuple[str, str]]
-) -> bool:
-    """Whether something is told, or written, of an incident."""
-    return any(uuid == one for one, _ in (*told, *written))
