@@ -16,7 +16,7 @@ from ganeti_steward.core.service.sd_notify import notify
 from ganeti_steward.plugins.filters.actions.changes import Releases
 from ganeti_steward.plugins.maintenance.daemon.parts import Round
 from ganeti_steward.plugins.maintenance.edges.audit import INCIDENTS, OBJECTS, Audit, KeptRow
-from ganeti_steward.plugins.maintenance.edges.history import AuditEntry, Told, Trail
+from ganeti_steward.plugins.maintenance.edges.history import AuditEntry, ReportedStates, Trail
 from ganeti_steward.plugins.maintenance.edges.poll import Poll
 from ganeti_steward.plugins.maintenance.edges.record import write_record
 from ganeti_steward.plugins.maintenance.edges.status import RoundLine, Status
@@ -89,7 +89,7 @@ _log: Final = logging.getLogger(__name__)
 _RECENT: Final = 20
 KEPT: Final = 500
 
-#: ns for which plugins are notified of a change that an earlier daemon may not have told.
+#: ns for which plugins are notified of a change that an earlier daemon may not have reported.
 _RECENT_CHANGE: Final = 3600 * 10**9
 
 
@@ -169,7 +169,7 @@ class AuditReport:
     def __init__(self, audit: Audit, before: Iterable[AuditEntry] = ()) -> None:
         """``before``: entries of an earlier daemon, the latest last."""
         self._audit, self._trail = audit, Trail()
-        self._told = Told(audit.states if audit.is_kept else None)
+        self._reported = ReportedStates(audit.states if audit.is_kept else None)
         self._latest = deque(before, maxlen=KEPT)
         self._before: Mapping[str, Incident] = {}
         """incidents after the round before"""
@@ -180,9 +180,9 @@ class AuditReport:
         return tuple(self._latest)
 
     def changes(self, outcome: Round) -> tuple[Change, ...]:
-        """The changes of the round that was written last, with those that were not told before.
+        """The changes of the round that was written last, with those that were not reported before.
 
-        What an earlier daemon may have told long ago is left out: after a failover of the master
+        What an earlier daemon may have reported long ago is left out: after a master failover
         the log of this machine does not have it.
         """
         return *self._changes, *outcome.changes
@@ -200,10 +200,10 @@ class AuditReport:
             held=outcome.held,
         )
         now, incidents = outcome.world.now, outcome.world.incidents
-        missing = [] if outcome.undecided else self._told.missing(incidents, now)
+        missing = [] if outcome.undecided else self._reported.missing(incidents, now)
         self._changes = tuple(self._missed(missing, incidents, now))
         entries = [*missing, *self._trail.entries(done, incidents, now)]
-        self._told.tell(entries)
+        self._reported.note(entries)
         self._before = outcome.incidents
         # A nanosecond apart, so that they are read in the order in which they happened.
         entries = [one._replace(at=one.at + at) for at, one in enumerate(entries)]
@@ -213,7 +213,7 @@ class AuditReport:
     def _missed(
         self, entries: Iterable[AuditEntry], incidents: Mapping[str, Incident], now: int
     ) -> Iterator[Change]:
-        """What was not told, as changes for the plugins."""
+        """What was not reported, as changes for the plugins."""
         for one in entries:
             before, after = self._before.get(one.incident), incidents.get(one.incident)
             recent = after is not None and now - after.changed < _RECENT_CHANGE

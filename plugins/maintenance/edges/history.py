@@ -124,44 +124,44 @@ class Trail:
         return next(key for at in count() if (key := (*alike, at)) not in self._held)
 
 
-#: What happened to an incident that is found to be in another state than was told.
+#: What happened to an incident that is found to be in another state than was reported.
 FOUND: Final = "found in its record"
 #: The same of one without a record.
 GONE: Final = "its record is gone"
 
 
-class Told:
-    """The states of incidents that were told; finds those of which nothing was told.
+class ReportedStates:
+    """The states of incidents that were reported; finds those of which nothing was reported.
 
     A daemon can be ended between the record of a change and the report of it, and luxid can write a
     record without the daemon getting to know.
     """
 
     def __init__(self, states: Callable[[], Mapping[str, str] | None] | None) -> None:
-        """``states``: uuid -> state that was told before; what is not known now returns None.
+        """``states``: uuid -> state that was reported before; what is not known now returns None.
 
-        Without it everything that is recorded at first was told.
+        Without it everything that is recorded at first was reported.
         """
         self._states = states
-        self._told: dict[str, str] | None = None
+        self._reported: dict[str, str] | None = None
         self._own: dict[str, str] = {}
-        """told by this process before the others are known"""
+        """reported by this process before the others are known"""
 
     def missing(self, incidents: Mapping[str, Incident], now: int) -> list[AuditEntry]:
-        """The entries of changes that were not told; ``incidents``: as they are recorded."""
-        if self._told is None:
-            self._told = self._first(incidents)
-        if self._told is None:
+        """The entries of changes that were not reported; ``incidents``: as they are recorded."""
+        if self._reported is None:
+            self._reported = self._first(incidents)
+        if self._reported is None:
             return []
         return [
             *(
-                _found(one, now, self._told.get(uuid, NEW))
+                _found(one, now, self._reported.get(uuid, NEW))
                 for uuid, one in sorted(incidents.items())
-                if self._told.get(uuid) != one.state_name
+                if self._reported.get(uuid) != one.state_name
             ),
             *(
                 AuditEntry(now, CHANGE, uuid, "", "", GONE, state, FORGOTTEN, "its record is gone")
-                for uuid, state in sorted(self._told.items())
+                for uuid, state in sorted(self._reported.items())
                 if uuid not in incidents
             ),
         ]
@@ -172,18 +172,18 @@ class Told:
         before = self._states()
         return None if before is None else _left({**before, **self._own})
 
-    def tell(self, entries: Iterable[AuditEntry]) -> None:
-        """These are told."""
-        told = {one.incident: one.after for one in entries if one.kind == CHANGE}
-        if self._told is None:
-            self._own |= told
+    def note(self, entries: Iterable[AuditEntry]) -> None:
+        """These are reported."""
+        reported = {one.incident: one.after for one in entries if one.kind == CHANGE}
+        if self._reported is None:
+            self._own |= reported
         else:
-            self._told = _left(self._told | told)
+            self._reported = _left(self._reported | reported)
 
 
-def _left(told: Mapping[str, str]) -> dict[str, str]:
+def _left(reported: Mapping[str, str]) -> dict[str, str]:
     """Those that were not forgotten."""
-    return {uuid: state for uuid, state in told.items() if state != FORGOTTEN}
+    return {uuid: state for uuid, state in reported.items() if state != FORGOTTEN}
 
 
 def _found(incident: Incident, now: int, before: str) -> AuditEntry:

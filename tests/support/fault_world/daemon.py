@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from errno import ENOSPC
 from functools import partial
+from itertools import cycle
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from fault_world.agents import WorldAgents
@@ -16,21 +17,26 @@ from ganeti_steward.core.errors import StewardError
 from ganeti_steward.plugins.maintenance.confd.client import Confd
 from ganeti_steward.plugins.maintenance.confd.messages import Query, QueryType, Reply, ReplyStatus
 from ganeti_steward.plugins.maintenance.config import Maintd
+from ganeti_steward.plugins.maintenance.daemon.job_releases import JobReleases
 from ganeti_steward.plugins.maintenance.daemon.luxi_queue import LuxiQueue, read_world
 from ganeti_steward.plugins.maintenance.daemon.mastership import NotMaster, Voting, require_master
 from ganeti_steward.plugins.maintenance.daemon.parts import Observer, Round
-from ganeti_steward.plugins.maintenance.daemon.reporting import KEPT, AuditReport
+from ganeti_steward.plugins.maintenance.daemon.reporting import KEPT, AuditReport, StatusReport
 from ganeti_steward.plugins.maintenance.daemon.rounds import Parts, Rounds
 from ganeti_steward.plugins.maintenance.daemon.wakeup import DaemonStopped, Signals, Wakeup
 from ganeti_steward.plugins.maintenance.edges.audit import Audit, KeptRow
 from ganeti_steward.plugins.maintenance.edges.counters import Counters
 from ganeti_steward.plugins.maintenance.edges.history import AuditEntry
+from ganeti_steward.plugins.maintenance.edges.poll import Poll
+from ganeti_steward.plugins.maintenance.edges.status import Status
 from ganeti_steward.plugins.maintenance.edges.store import Store
 from ganeti_steward.plugins.maintenance.engine.step import step
+from ganeti_steward.plugins.maintenance.page.http import StatusApplication
 from ganeti_steward.plugins.maintenance.queue.calls import CallNotes
 from ganeti_steward.plugins.maintenance.repairs.planner import PluginRoutine
 from ganeti_steward.plugins.maintenance.repairs.reading import read_disks, read_storage
 from ganeti_steward.plugins.maintenance.runtime import Runtime
+from ganeti_steward.plugins.model.task import Held
 
 if TYPE_CHECKING:
     from fault_world.checks.seen import Seen
@@ -89,11 +95,11 @@ class WorldAudit(Audit):
             return work()
 
         super().__init__(disk.audit, call)
-        self._told, self._node = world.checks.told, node
+        self._reported, self._node = world.checks.reported, node
 
     def write(self, entries: Iterable[AuditEntry], kept: Iterable[KeptRow] = ()) -> None:
         entries = [*entries]
-        self._told.entries(self._node, entries)
+        self._reported.entries(self._node, entries)
         super().write(entries, kept)
 
 
@@ -202,7 +208,13 @@ class Daemon:
     def _parts(self, voting: Voting) -> Parts:
         runtime, disk = self._runtime, self.world.disks[self.node]
         luxi = WorldLuxi(self, runtime.clock)
-        store = Store(luxi, lambda: KEY, counters=disk.counters, clock=runtime.clock)
+        store = Store(
+            luxi,
+            lambda: KEY,
+            counters=disk.counters,
+            clock=runtime.clock,
+            holds_creations=lambda: self._settings.hold_creations,
+        )
         queue = LuxiQueue(
             luxi,
             store,
@@ -224,6 +236,7 @@ class Daemon:
             planner=SitePlanner(self),
             routine_planner=PluginRoutine(self.config),
             step=step,
+            releasing=JobReleases(luxi, lambda: self.config) if self._settings.routine else None,
             observers=self._observers(),
             runtime=runtime,
         )
@@ -240,9 +253,29 @@ class Daemon:
         history = AuditReport(audit, audit.latest(KEPT))
 
         def notify(outcome: Round) -> None:
-            self.world.checks.told.notified(self, outcome, history.changes(outcome))
+            self.world.checks.reported.notified(self, outcome, history.changes(outcome))
 
-        return (history, notify, self._round)
+        if not self._settings.routine:
+            return (history, notify, self._round)
+        return (history, self._status(history), notify, self._round)
+
+    def _status(self, history: AuditReport) -> Observer:
+        """Publishes the status, and requests for one of its pages after each round."""
+        clock = self._runtime.clock
+        pages = StatusApplication(Status(clock(), self._settings.mode), lambda: 600.0, clock)
+        paths = cycle(sorted(pages.paths))
+
+        def publish(status: Status) -> None:
+            pages.status = status
+            path = next(paths)
+            answer = pages.paths[path](status)
+            good = answer.status in (200, 503)
+            self.world.checks.require("no-fault", good, f"{path} answers {answer.status}")
+
+        problems: tuple[Held, ...] = ()
+        return StatusReport(
+            publish, Poll, lambda: self._settings.mode, lambda: problems, history.latest, clock()
+        )
 
     def _round(self, outcome: Round) -> None:
         self.rounds += 1

@@ -59,14 +59,14 @@ def _end(world: World) -> None:
         world.run_until(world.clock.now + 300 * SECOND)
         open_ = [one for one in world.checks.incidents.values() if one.active]
         if not open_:
-            _settled(world)
+            _rest(world)
             return
         if world.clock.now > last:
             text = ", ".join(f"{one.uuid} ({one.status}: {one.note})" for one in open_)
             world.checks.require("ends", False, text)
 
 
-def _settled(world: World) -> None:
+def _rest(world: World) -> None:
     """Some more rounds, and then nothing may be left."""
     _until(world, world.clock.now + 600 * SECOND)
     if not any(one.active for one in world.checks.incidents.values()):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from fault_world import control, hardware, others, people
+from fault_world.causes import control, hardware, others, people
 from fault_world.faults import Fault
 from fault_world.plugins import PLUGIN_FAULTS
 from ganeti_steward.plugins.model.incident import CANCEL_TAG, OPT_OUT_TAG, STOPPED_TAG

@@ -135,7 +135,7 @@ class WorldLuxi(Luxi):
         try:
             self._within(method, how.before, left)
         except Killed:
-            # luxid has the request of a caller that is gone, and does what it asks for.
+            # luxid has the request of a caller that is gone, and does what it requests for.
             self._world.clock.after(how.before, partial(self._do, request, how, start))
             raise
         if how.never or luxid.starts != start or not luxid.running:
@@ -147,7 +147,7 @@ class WorldLuxi(Luxi):
         return answer
 
     def _done(self, request: bytes, how: Behaviour, start: int) -> bytes:
-        """Have luxid do what is asked for; its answer."""
+        """Have luxid do what is requested for; its answer."""
         luxid = self._world.luxid
         if how.never or luxid.starts != start or not luxid.running:
             return b""

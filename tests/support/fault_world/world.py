@@ -10,16 +10,16 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final, NamedTuple
 
 from fault_world.agents import Agent
+from fault_world.causes.control import unfiltered
 from fault_world.checks import Checks, record_of
 from fault_world.clock import SECOND, Clock
-from fault_world.control import unfiltered
 from fault_world.daemon import Daemon, NodeDisk
 from fault_world.faults import Fault, Faults
 from fault_world.ganeti import Ganeti
 from fault_world.kinds import KINDS
 from fault_world.luxid import WorldLuxid
 from ganeti_steward.core.config.values import Config
-from ganeti_steward.plugins.maintenance.config import ACT, Maintd
+from ganeti_steward.plugins.maintenance.config import ACT, Maintd, Rebalance
 
 Row = dict[str, Any]
 
@@ -53,11 +53,11 @@ class World:
     def __init__(
         self,
         seed: str,
-        tell: Callable[[str], None] = lambda line: None,
+        narrate: Callable[[str], None] = lambda line: None,
         given: Given | None = None,
     ) -> None:
-        """``tell`` gets each line of the narrative; ``given``: None: both are drawn."""
-        self.seed, self._tell = seed, tell
+        """``narrate`` gets each line of the narrative; ``given``: None: both are drawn."""
+        self.seed, self._print = seed, narrate
         random = Random(f"{seed} cluster")
         self.clock = Clock(START)
         self._drawn: Counter[str] = Counter()
@@ -71,6 +71,8 @@ class World:
         """names of nodes that reach no other"""
         self.ganeti, self.config = given or _drawn(random)
         self.settings = self.config.section(Maintd)
+        if self.settings.routine:
+            self.ganeti.info["tags"].append(_REPAIRS)
         self.faults, self.checks = Faults(self), Checks(self)
         self.luxid = WorldLuxid(self)
         self.agents = {row["name"]: Agent(self, row["name"]) for row in self.ganeti.nodes}
@@ -92,10 +94,10 @@ class World:
 
     # What others ask
 
-    def tell(self, line: str) -> None:
+    def narrate(self, line: str) -> None:
         """Add a line to the narrative."""
         seconds = (self.clock.now - START) / SECOND
-        self._tell(f"{seconds:9.1f} {line}")
+        self._print(f"{seconds:9.1f} {line}")
 
     def draw(self, what: str) -> Random:
         """Randomness for one thing that happens; each kind has its own sequence."""
@@ -149,7 +151,7 @@ class World:
         self.daemons = [one for one in self.daemons if one.process.alive and not one.ended]
         master = self.ganeti.master
         if master not in self.ganeti.off and not any(one.node == master for one in self.daemons):
-            self.tell(f"maintd starts on {master}")
+            self.narrate(f"maintd starts on {master}")
             self.daemons.append(Daemon(self, master, self.config))
         self.clock.after(_STARTED_AGAIN, self._keep_daemon)
 
@@ -172,12 +174,12 @@ class World:
 
     def happen(self, fault: Fault) -> None:
         """Have a fault happen now."""
-        self.tell(f"fault {' '.join(str(one) for one in fault[1:] if one)}")
+        self.narrate(f"fault {' '.join(str(one) for one in fault[1:] if one)}")
         KINDS[fault.kind].event(self, fault)
 
     def calm(self) -> None:
         """From now on nothing goes wrong any more, and what is broken is repaired."""
-        self.tell("nothing goes wrong any more")
+        self.narrate("nothing goes wrong any more")
         self.faults.active.clear()
         self.isolated.clear()
         self.ahead.clear()
@@ -217,8 +219,14 @@ class World:
         )
 
 
+#: Moves begin early, so that histories have some.
+_BALANCING: Final = Rebalance(threshold=0, min_gain=0.01, hold_time=60, search_interval=120)
+#: The tag by which harep's work is permitted.
+_REPAIRS: Final = "ganeti:watcher:autorepair:failover"
+
+
 def _drawn(random: Random) -> Given:
-    config = Config(sections={"maintd": _settings(random)})
+    config = Config(sections={"maintd": _settings(random), "rebalance": _BALANCING})
     nodes, instances = random.randint(3, 6), random.randint(2, 10)
     ganeti = Ganeti([f"node{number}" for number in range(1, nodes + 1)])
     for number in range(1, instances + 1):
@@ -244,4 +252,5 @@ def _settings(random: Random) -> Maintd:
         failover_unsynced=random.random() < 0.3,
         final_role=random.choice(("offline", "drained")),
         hold_creations=random.random() < 0.3,
+        routine=("harep", "rebalance") if random.random() < 0.25 else (),
     )

@@ -39,7 +39,7 @@ class Reporting(Maintained):
         return [(one.before, one.after, one.event) for one in found if one.kind == "change"]
 
 
-def test_a_change_whose_report_was_lost_is_told_once(tmp_path: Path) -> None:
+def test_a_change_whose_report_was_lost_is_reported_once(tmp_path: Path) -> None:
     cluster = Reporting(tmp_path)
     cluster.report("node2", FAULT)
     cluster.run()
@@ -61,7 +61,7 @@ def test_what_changed_long_ago_is_in_the_log_only(tmp_path: Path) -> None:
     assert [event for *_, event in cluster.changes()] == [FOUND]
 
 
-def test_a_record_that_is_gone_is_told_once(tmp_path: Path) -> None:
+def test_a_record_that_is_gone_is_reported_once(tmp_path: Path) -> None:
     cluster = Reporting(tmp_path)
     cluster.report("node2", FAULT)
     cluster.run()
@@ -73,7 +73,7 @@ def test_a_record_that_is_gone_is_told_once(tmp_path: Path) -> None:
     assert [after for _, after, _ in cluster.changes()][-1] == "forgotten"
 
 
-def test_without_a_file_all_was_told(tmp_path: Path) -> None:
+def test_without_a_file_all_was_reported(tmp_path: Path) -> None:
     cluster = Reporting(tmp_path)
     cluster.audit = AuditReport(Audit(""))
     cluster.report("node2", FAULT)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from fault_world.checks.invariants import Broken
 from fault_world.checks.jobs import Jobs
 from fault_world.checks.left_behind import check_left
+from fault_world.checks.reported import Reports
 from fault_world.checks.seen import Seen, both, seen
 from fault_world.checks.texts import record_of, shown, texts
-from fault_world.checks.told import Told
 from fault_world.clock import SECOND
 from ganeti_steward.plugins.maintenance.daemon.parts import Round
 from ganeti_steward.plugins.maintenance.engine.transitions import FORGOTTEN
@@ -31,7 +31,7 @@ class Checks:
     def __init__(self, world: World) -> None:
         self._world = world
         self.broken: Broken | None = None
-        self.jobs, self.told = Jobs(world, self.require), Told(world, self.require)
+        self.jobs, self.reported = Jobs(world, self.require), Reports(world, self.require)
         self.records: dict[str, Row] = {}
         """uuid -> record as a daemon wrote it last"""
         self.deleted: set[str] = set()
@@ -49,7 +49,7 @@ class Checks:
         """Note that an invariant is broken, unless it holds or another one was broken before."""
         if not holds and self.broken is None:
             self.broken = Broken(name, text)
-            self._world.tell(f"BROKEN {name}: {text}")
+            self._world.narrate(f"BROKEN {name}: {text}")
 
     # What daemons see
 
@@ -75,7 +75,7 @@ class Checks:
         """Luxid has taken jobs; ``caller``: None: of others."""
         for number, job in zip(numbers, jobs, strict=True):
             whose = "" if caller else "of others "
-            self._world.tell(f"submitted job {number} {whose}{shown(job)}")
+            self._world.narrate(f"submitted job {number} {whose}{shown(job)}")
         if caller:
             self.jobs.submitted(numbers, jobs, caller.seen)
 
@@ -100,7 +100,7 @@ class Checks:
 
     def command_run(self, node: str, submission: str, command: str, original: bytes) -> None:
         """An agent has begun a repair command."""
-        self._world.tell(f"{node} runs {command}")
+        self._world.narrate(f"{node} runs {command}")
         now, last = self._world.clock.now, self._ran.get((node, original))
         again = last is not None and now - last < 3600 * SECOND
         text = f"{submission} on {node}"
@@ -119,9 +119,9 @@ class Checks:
         uuid, before = rule["uuid"], self.records.get(rule["uuid"])
         state = _state(record)
         if before is None or _state(before) != state:
-            self._world.tell(f"incident {uuid[:8]} of {record.get('node_name')}: {state}")
+            self._world.narrate(f"incident {uuid[:8]} of {record.get('node_name')}: {state}")
             if uuid not in self.deleted:
-                self.told.wrote(caller, uuid, state)
+                self.reported.wrote(caller, uuid, state)
         self.records[uuid] = record
 
     def rule_deleted(self, rule: Row, caller: Daemon | None) -> None:
@@ -129,9 +129,9 @@ class Checks:
         uuid = rule["uuid"]
         if record_of(rule) is None:
             return
-        self._world.tell(f"record {uuid[:8]} was deleted")
+        self._world.narrate(f"record {uuid[:8]} was deleted")
         if self.records.pop(uuid, None) is not None and caller:
-            self.told.wrote(caller, uuid, FORGOTTEN)
+            self.reported.wrote(caller, uuid, FORGOTTEN)
         if caller is None:
             self.deleted.add(uuid)
 
@@ -141,7 +141,7 @@ class Checks:
         held = {f"{one.subject[:8]} {one.brake}: {one.sentence}" for one in outcome.held}
         held = {re.sub(r"[0-9]+ s\b", "... s", line) for line in held}
         for line in sorted(held - self._held):
-            self._world.tell(f"held {line}")
+            self._world.narrate(f"held {line}")
         self._held = held
         repaired = {one.node for one in outcome.incidents.values() if one.state.under_repair}
         most = self._world.settings.most_nodes
@@ -152,7 +152,7 @@ class Checks:
     def end(self) -> None:
         """Every incident has ended."""
         check_left(self._world, self.records, self.require)
-        self.told.end({uuid: _state(one) for uuid, one in self.records.items()}, self.deleted)
+        self.reported.end({uuid: _state(one) for uuid, one in self.records.items()}, self.deleted)
 
 
 def _state(record: Row) -> str:

@@ -28,7 +28,7 @@ INVARIANTS: Final[Mapping[str, str]] = {
     "could have left the ill node first, and none after which no good one is left.",
     "command-reported": "A repair command is begun only on the node that reports it, once for each "
     "id, and once within an hour for the same object.",
-    "told-once": "Every change of a record becomes one entry of the audit log and one "
+    "reported-once": "Every change of a record becomes one entry of the audit log and one "
     "notification, in its order; after a restart the log has caught up with the records.",
     "no-fault": "No round ends by an error that is not expected.",
     "bounded": "Records, rules, tags, notes and threads that the daemon leaves behind are bounded.",

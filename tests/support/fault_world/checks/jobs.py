@@ -190,10 +190,12 @@ class Jobs:
         if since is None or nodes is None or seen.at - since < _GOOD_FOR * SECOND:
             return
         primary, secondary = nodes
-        left = (
-            primary == own.node
-            and secondary not in seen.repaired | seen.out | seen.ill | seen.excluded
-        )
+        record = self._world.checks.records.get(own.incident, {})
+        if any(one["instance"] == name and one["tried"] for one in record.get("attempts", ())):
+            # It could not be moved there: another node is tried.
+            return
+        unfit = seen.repaired | seen.out | seen.ill | seen.excluded
+        left = primary == own.node and secondary not in unfit
         text = f"{name} stays on {primary} and its good copy on {secondary} is given up"
         self._require("copies-kept", not left, text)
 

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fault_world.agents import Agent
-from fault_world.others import submit
+from fault_world.causes.others import submit
 from ganeti_steward.plugins.model.incident import OPT_OUT_TAG, PAUSE_TAG, STOPPED_TAG
 
 if TYPE_CHECKING:

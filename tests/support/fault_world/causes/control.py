@@ -51,7 +51,7 @@ def daemon_stopped(world: World, fault: Fault) -> None:
 
 
 def master_failover(world: World, fault: Fault) -> None:
-    """To a candidate that runs; the daemon on the old master is not told."""
+    """To a candidate that runs; the daemon on the old master gets no word of it."""
     ganeti = world.ganeti
     candidates = [row["name"] for row in ganeti.nodes if row["master_candidate"]]
     new = fault.subject

@@ -1,4 +1,4 @@
-"""What audit logs and notifications were told of the records."""
+"""What the audit logs and the notifications had of the records."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Require = Callable[[str, bool, str], None]
 
 
-class Told:
+class Reports:
     """Compares what was written to records with what was reported."""
 
     def __init__(self, world: World, require: Require) -> None:
@@ -26,7 +26,7 @@ class Told:
         self._written: dict[Daemon, list[tuple[str, str]]] = {}
         """what a daemon wrote in the round that has not ended: uuid, state"""
         self._late: dict[Daemon, list[tuple[str, str]]] = {}
-        """what was not told in the round that wrote it"""
+        """what was not reported in the round that wrote it"""
         self._entries: dict[str, list[AuditEntry]] = {}
         """node -> changes that its daemons have put into the audit log"""
 
@@ -41,7 +41,7 @@ class Told:
 
     def notified(self, daemon: Daemon, outcome: Round, changes: Iterable[Change]) -> None:
         """A daemon's round has ended, and plugins are notified of these changes."""
-        told = [
+        reported = [
             (one.uuid, after.state_name if after else FORGOTTEN)
             for before, after, *_ in changes
             for one in [after or before]
@@ -49,16 +49,16 @@ class Told:
         ]
         written = self._written.setdefault(daemon, [])
         late = self._late.get(daemon, [])
-        for uuid, state in told:
-            text = f"{uuid} is told to be {state} {told.count((uuid, state))} times"
-            self._require("told-once", told.count((uuid, state)) == 1, text)
+        for uuid, state in reported:
+            text = f"{uuid} is reported to be {state} {reported.count((uuid, state))} times"
+            self._require("reported-once", reported.count((uuid, state)) == 1, text)
         if outcome.decision is None or outcome.world is None or outcome.undecided:
             return
         # A write without an answer is known to the next round.
-        known = self._world.checks.deleted.union(uuid for uuid, _ in (*told, *written))
+        known = self._world.checks.deleted.union(uuid for uuid, _ in (*reported, *written))
         missed = [uuid for uuid, _ in late if uuid not in known]
-        self._require("told-once", not missed, f"nothing is told of {missed}")
-        self._late[daemon] = [one for one in written if one not in told]
+        self._require("reported-once", not missed, f"nothing is reported of {missed}")
+        self._late[daemon] = [one for one in written if one not in reported]
         self._written[daemon] = []
 
     def end(self, states: Mapping[str, str], deleted: Collection[str]) -> None:
@@ -84,7 +84,7 @@ class Told:
         for one in entries:
             before = last.get(one.incident, "new")
             text = f"{one.incident} in the log of {node}: {before}, then {one.before}-{one.after}"
-            self._require("told-once", before in (one.before, FORGOTTEN), text)
+            self._require("reported-once", before in (one.before, FORGOTTEN), text)
             last[one.incident] = one.after
 
     def _latest(self, states: Mapping[str, str], deleted: Collection[str]) -> None:
@@ -97,4 +97,4 @@ class Told:
         for uuid in sorted({*last, *states}.difference(deleted)):
             text = f"the log of {master} has {uuid} as {last.get(uuid)}, not {states.get(uuid)}"
             now = states.get(uuid, FORGOTTEN)
-            self._require("told-once", last.get(uuid, FORGOTTEN) == now, text)
+            self._require("reported-once", last.get(uuid, FORGOTTEN) == now, text)
