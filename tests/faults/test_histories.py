@@ -28,7 +28,7 @@ def _quiet() -> Iterator[None]:
     logging.disable(before)
 
 
-def _told(played: Played) -> str:
+def _report(played: Played) -> str:
     again = f"contrib/simulate-faults --seed {played.seed}"
     return "\n".join([*played.narrative[-30:], f"{played.broken}; all of it: {again}"])
 
@@ -37,7 +37,7 @@ def test_no_invariant_is_broken() -> None:
     rounds, seed, faults = 0, FIRST, 0
     while rounds < ROUNDS:
         played = play(str(seed))
-        assert played.broken is None, _told(played)
+        assert played.broken is None, _report(played)
         rounds, faults, seed = rounds + played.rounds, faults + len(played.faults), seed + 1
     print(f"{seed - FIRST} histories, {rounds} rounds, {faults} faults")
 
