@@ -68,6 +68,6 @@ def _end(world: World) -> None:
 
 def _rest(world: World) -> None:
     """Some more rounds, and then nothing may be left."""
-    _until(world, world.clock.now + 600 * SECOND)
+    world.run_until(world.clock.now + 600 * SECOND)
     if not any(one.active for one in world.checks.incidents.values()):
         world.checks.end()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from fault_world import control
+from fault_world.causes import control
 from fault_world.faults import Fault
 from fault_world.kinds import KINDS
 

@@ -39,13 +39,13 @@ class NarratingChecks(Checks):
         for number, row in sorted(self._world.luxid.queue.rows.items()):
             if row["status"] in ("error", "canceled") and number not in self._shown:
                 self._shown.add(number)
-                self._world.tell(f"job {number}: {row['status']}{_why(row)}")
+                self._world.narrate(f"job {number}: {row['status']}{_why(row)}")
         self._show_observations(outcome)
         super().round(daemon, outcome)
         self._show_notes(outcome)
         fault = outcome.fault or outcome.undecided or outcome.lost
         if fault and fault != self._fault:
-            self._world.tell(f"round without effect: {fault}")
+            self._world.narrate(f"round without effect: {fault}")
         self._fault = fault
 
     def _show_observations(self, outcome: Round) -> None:
@@ -57,13 +57,13 @@ class NarratingChecks(Checks):
                 continue
             words = _observation(found)
             if words != self._seen.get(node.name, "healthy"):
-                self._world.tell(f"{node.name} is {words}")
+                self._world.narrate(f"{node.name} is {words}")
             self._seen[node.name] = words
 
     def _show_notes(self, outcome: Round) -> None:
         for uuid, incident in sorted(outcome.incidents.items()):
             if incident.note and self._notes.get(uuid) != incident.note and not incident.active:
-                self._world.tell(f"note {uuid}: {incident.note}")
+                self._world.narrate(f"note {uuid}: {incident.note}")
             self._notes[uuid] = incident.note
 
 

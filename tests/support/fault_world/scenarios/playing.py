@@ -51,10 +51,10 @@ def _happen(world: World, fault: Fault) -> None:
     kind = EVENTS[fault.kind]
     words = [fault.kind, fault.subject, fault.detail]
     words += [f"for {fault.lasts:g} s"] if kind.lasts and fault.lasts < _ALWAYS else []
-    world.tell(f"* {' '.join(word for word in words if word)}")
+    world.narrate(f"* {' '.join(word for word in words if word)}")
     gone = kind.about and not _is_there(world, fault.subject)
     if gone:
-        world.tell(f"  {fault.subject} is not there any more")
+        world.narrate(f"  {fault.subject} is not there any more")
     else:
         kind.event(world, fault)
 
