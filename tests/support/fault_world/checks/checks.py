@@ -74,8 +74,8 @@ class Checks:
     ) -> None:
         """Luxid has taken jobs; ``caller``: None: of others."""
         for number, job in zip(numbers, jobs, strict=True):
-            whose = "" if caller else "of others "
-            self._world.narrate(f"submitted job {number} {whose}{shown(job)}")
+            whose = "" if caller else " of others"
+            self._world.narrate(f"submitted job {number}{whose}: {shown(job)}")
         if caller:
             self.jobs.submitted(numbers, jobs, caller.seen)
 
@@ -119,7 +119,9 @@ class Checks:
         uuid, before = rule["uuid"], self.records.get(rule["uuid"])
         state = _state(record)
         if before is None or _state(before) != state:
-            self._world.narrate(f"incident {uuid[:8]} of {record.get('node_name')}: {state}")
+            if before is None or before["status"] != record["status"]:
+                line = f"incident {uuid[:8]} of {record.get('node_name')}: {record['status']}"
+                self._world.narrate(line)
             if uuid not in self.deleted:
                 self.reported.wrote(caller, uuid, state)
         self.records[uuid] = record

@@ -44,5 +44,5 @@ def shown(job: Sequence[Operation]) -> str:
 
 _SHOWN: Final = frozenset(
     ("instance_name", "node_name", "target_node", "remote_node", "mode", "drained", "offline",
-     "name", "tags", "instances", "node_names", "command", "ignore_consistency")
+     "name", "tags", "instances", "node_names", "command")
 )  # fmt: skip

@@ -136,10 +136,18 @@ _MORE: Final[Mapping[str, EventKind]] = {
     "commands-end": EventKind(control.lasting, "", "succeed, fail or hang", lasts=True),
 }
 
+#: What happens in histories only.
+_ONLY_HISTORIES: Final = frozenset(
+    ("disk-fails", "disk-full", "resync-stalls", "late-agents", "plugin-fails", "jobs-held",
+     "locks-held", "watcher-runs", "harep-runs", "group-renamed", "group-excluded",
+     "instance-excluded")
+)  # fmt: skip
+
 EVENTS: Final[Mapping[str, EventKind]] = {
     **{
         name: EventKind(kind.event, kind.about, _DETAILS.get(name, ""), kind.lasts != (0, 0))
         for name, kind in KINDS.items()
+        if name not in _ONLY_HISTORIES
     },
     **_MORE,
 }
