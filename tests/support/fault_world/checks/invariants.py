@@ -41,5 +41,8 @@ class Broken(Exception):
     """An invariant does not hold."""
 
     def __init__(self, name: str, text: str) -> None:
-        super().__init__(f"{name}: {text}")
-        self.name = name
+        super().__init__(name, text)
+        self.name, self._text = name, text
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self._text}"
