@@ -11,7 +11,8 @@ INVARIANTS: Final[Mapping[str, str]] = {
     "recorded-first": "A repair's jobs are handed over after the record that announces them, "
     "and the daemon hands over no others that change anything but those of routine work.",
     "reported": "A node is drained, set offline or switched off only in a repair that was begun "
-    "while a valid report of that node named a fault.",
+    "while a valid report of that node named a fault, or after a person "
+    "said that it is off.",
     "opted-out": "Nothing with the tag maintd:off is touched: no node, no node of such a group, no "
     "instance.",
     "paused": "Nothing is submitted by a round that began while the cluster was paused.",

@@ -11,7 +11,7 @@ from fault_world.checks.seen import repaired
 from fault_world.checks.texts import shown, texts
 from fault_world.clock import SECOND
 from ganeti_steward.plugins.maintenance.queue.submit import SUBMISSION_SOURCE
-from ganeti_steward.plugins.model.incident import JOB_SOURCE
+from ganeti_steward.plugins.model.incident import JOB_SOURCE, STOPPED_TAG
 from ganeti_steward.plugins.model.routine import ROUTINE_SOURCE
 
 if TYPE_CHECKING:
@@ -144,7 +144,11 @@ class Jobs:
         life = settings.report_max_age + 2 * settings.poll_interval + settings.poll_time_limit
         last = self._reports.get(own.node)
         limit = (life + self._world.jumped) * SECOND
-        self._grounds[own.incident] = last is not None and seen.at - last <= limit
+        tag = f"{STOPPED_TAG}{own.incident}"
+        rows = self._world.ganeti.nodes
+        confirmed = any(row["name"] == own.node and tag in row["tags"] for row in rows)
+        recent = last is not None and seen.at - last <= limit
+        self._grounds[own.incident] = recent or confirmed
 
     def _target(self, own: OwnJob, effect: Effect, seen: Seen, text: str) -> None:
         target = effect.target
