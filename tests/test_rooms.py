@@ -51,6 +51,7 @@ ORDER: Final[Mapping[str, tuple[str, ...]]] = {
         "placement",
         "capacity",
         "moves",
+        "rolling",
         "balancing",
         "overview",
         "advice",

@@ -1,0 +1,1 @@
+"""Planned maintenance: which nodes can be away together, and where their instances are then."""

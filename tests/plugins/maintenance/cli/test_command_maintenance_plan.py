@@ -1,0 +1,71 @@
+"""``gnt-steward maintenance plan`` on a cluster in htools' text format."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from paths import DOCS
+from text_output import write_text
+from workspace import Done
+from worlds import instance, node, world
+
+if TYPE_CHECKING:
+    from front import Front
+
+Call = Callable[..., Done]
+
+NODES = [node(f"node{number}.lab") for number in range(1, 6)]
+INSTANCES = [
+    instance("web1.lab", "node1.lab", "node2.lab", memory=4096),
+    instance("web2.lab", "node2.lab", "node3.lab", memory=4096),
+    instance("db1.lab", "node4.lab", "node5.lab", memory=8192),
+    instance("sh1.lab", "node3.lab", template="rbd", memory=2048),
+    instance("pl1.lab", "node5.lab", template="plain"),
+]
+
+
+@pytest.fixture
+def call(front: Front, tmp_path: Path) -> Call:
+    file = tmp_path / "cluster.data"
+    file.write_text(write_text(world(NODES, INSTANCES).cluster))
+    return lambda *words: front("maintenance", "plan", "--text-data", str(file), *words)
+
+
+def shown(text: str) -> bool:
+    """Whether the command's page has these lines."""
+    page = (DOCS / "reference/commands/maintenance.md").read_text()
+    return "".join(f"    {line}\n" for line in text.splitlines()) in page
+
+
+def test_rounds_and_moves_are_those_of_the_page(call: Call) -> None:
+    done = call("--all", "--stop")
+    assert (done.status, shown(done.out), done.err) == (0, True, "")
+    done = call("--all", "--move", "--moves")
+    assert (done.status, shown(done.out)) == (0, True)
+
+
+def test_what_is_in_the_way_is_a_note_and_a_status(call: Call) -> None:
+    done = call("node4,node5", "--no-headers", "--separator", "|", "-o", "nodes,stopped,moves")
+    assert done.status == 1
+    assert done.out == "node4.lab|0|db1.lab:migrate:node5.lab\n"
+    assert "node5.lab: pl1.lab has disks of the template plain" in done.err
+    assert "what helps: --stop" in done.err
+
+
+def test_as_data(call: Call) -> None:
+    done = call("--all", "--json", "--at-once", "1", "--no-return", "--n1")
+    data = json.loads(done.out)
+    assert done.status == 1
+    assert [len(one["nodes"]) for one in data["rounds"]] == [1, 1, 1, 1]
+    assert [one["node"] for one in data["impossible"]] == ["node5.lab"]
+    assert sum(len(one["leaves"]) for one in data["rounds"]) >= 4
+
+
+def test_one_way_of_naming_nodes(call: Call) -> None:
+    for words in ((), ("node1", "--all"), ("-G", "no-such-group"), ("node9",)):
+        assert call(*words).status == 1
+    assert call("-G", "default", "--at-once", "0").status == 2
