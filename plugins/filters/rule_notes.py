@@ -21,24 +21,29 @@ RECORD_SOURCE: Final = "maintd:incident"
 
 INCIDENT: Final = "incident"
 RECIPE: Final = "recipe"
+#: A rule of a file that was applied.
+FILE: Final = "file"
 #: A rule that the maintenance daemon made for its own use.
 DAEMON: Final = "maintd"
 
 #: What the text of a recipe's reason begins with; the recipe, a colon and the owner's name follow.
 MARK: Final = "gnt-steward:recipe:"
+#: What the text of such a rule's reason begins with; owner, a colon and the rule's name follow.
+FILE_MARK: Final = "gnt-steward:file:"
 _DAEMON_SOURCE: Final = "maintd:"
 _MARKED: Final = re.compile(rf"{MARK}([a-z-]+):(.+)", re.DOTALL)
+_OF_FILE: Final = re.compile(rf"{FILE_MARK}([^:]+:.+)", re.DOTALL)
 
 
 class Purpose(NamedTuple):
     """Why a rule must not be changed by hand; each part is empty where nothing is known."""
 
     kind: str = ""
-    """`INCIDENT`, `RECIPE` or `DAEMON`; empty: a rule like any other"""
+    """`INCIDENT`, `RECIPE`, `FILE` or `DAEMON`; empty: a rule like any other"""
     recipe: str = ""
     """which recipe made it"""
     name: str = ""
-    """the owner of the recipe's rules, or the node of the incident"""
+    """the owner of the recipe's rules, ``OWNER:NAME`` of a file, or the node of the incident"""
 
     @property
     def word(self) -> str:
@@ -55,12 +60,19 @@ def purpose_of(rule: FilterRule) -> Purpose:
             return Purpose(DAEMON, name=reason.text)
         if marked := _MARKED.fullmatch(reason.text):
             return Purpose(RECIPE, marked[1], marked[2])
+        if marked := _OF_FILE.fullmatch(reason.text):
+            return Purpose(FILE, name=marked[1])
     return Purpose()
 
 
 def mark(recipe: str, name: str) -> str:
     """The text of the reason that `purpose_of` recognizes."""
     return f"{MARK}{recipe}:{name}"
+
+
+def file_mark(owner: str, name: str) -> str:
+    """The text of the reason of a rule in a file that `purpose_of` recognizes."""
+    return f"{FILE_MARK}{owner}:{name}"
 
 
 def warning(rule: FilterRule) -> str:
@@ -78,6 +90,12 @@ def warning(rule: FilterRule) -> str:
         return (
             f"filter rule {rule.uuid} belongs to the recipe {purpose.recipe} of "
             f"{quoted(purpose.name)}, which 'gnt-steward filter recipe remove' removes as a whole"
+        )
+    if purpose.kind == FILE:
+        owner, _, name = purpose.name.partition(":")
+        return (
+            f"filter rule {rule.uuid} is {quoted(name)} in the file of {quoted(owner)}: the next "
+            "'gnt-steward filter apply' of that file undoes the change"
         )
     return ""
 

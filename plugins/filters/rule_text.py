@@ -58,9 +58,14 @@ def parsed_priority(text: str) -> int:
 EXAMPLE_UUID: Final = "5b0c9f7e-6a39-5f0e-9d2b-6f3c3c1f7f10"
 
 
+def is_uuid(text: str) -> bool:
+    """Whether it can be the uuid of a rule."""
+    return _UUID.fullmatch(text) is not None
+
+
 def checked_uuid(text: str) -> str:
     """The uuid of a rule; raises StewardError."""
-    if not _UUID.fullmatch(text):
+    if not is_uuid(text):
         raise StewardError(f"{quoted(text)} is no uuid in lower case, as Ganeti requires it")
     return text
 

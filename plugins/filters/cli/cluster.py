@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ganeti_steward.core.builtins import declaration
 from ganeti_steward.core.commands.cluster_options import source_options
@@ -13,6 +13,7 @@ from ganeti_steward.core.config.load import config_path, load_config
 from ganeti_steward.core.errors import StewardError, join_faults
 from ganeti_steward.core.json_reader import printable
 from ganeti_steward.plugins.filters.filter_rules import FilterRule, Rules, read_rules
+from ganeti_steward.plugins.filters.jobs import FIELDS, QUEUED, RUNNING, Job, read_job
 from ganeti_steward.plugins.filters.rule_notes import noted_action, warnings
 
 if TYPE_CHECKING:
@@ -25,6 +26,28 @@ def live_client(options: argparse.Namespace) -> Luxi | Rapi:
     from ganeti_steward.core.ganeti.sources import open_client  # not for the help
 
     return open_client(source_options(options))
+
+
+def live_jobs(client: Luxi | Rapi, wanted: int | None = None) -> tuple[list[Job], list[str]]:
+    """The unfinished jobs and the wanted one, and why others were left out; raises StewardError."""
+    jobs, notes = [], []
+    for row in _job_rows(client, wanted):
+        try:
+            jobs.append(read_job(row))
+        except ValueError as err:
+            notes.append(f"left out: {err}")
+    return jobs, notes
+
+
+def _job_rows(client: Luxi | Rapi, wanted: int | None) -> Sequence[dict[str, Any]]:
+    from ganeti_steward.core.ganeti.luxi import Luxi
+
+    if isinstance(client, Luxi):
+        states = [["=", "status", one] for one in (QUEUED, *sorted(RUNNING))]
+        more = [] if wanted is None else [["=", "id", wanted]]
+        return client.rows("job", FIELDS, ["|", *states, *more])
+    # RAPI's list of jobs has no field for the priority: the one at submission is used.
+    return client.rows("job", [name for name in FIELDS if name != "priority"])
 
 
 def chosen_rules(options: argparse.Namespace, uuids: Sequence[str]) -> Rules:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Iterable
 from typing import Final
 
 from ganeti_steward.core.commands.cluster_options import add_source_options
@@ -98,17 +99,18 @@ def _add(options: argparse.Namespace) -> int:
     """Create the rule and print its uuid."""
     rule = described(options, FilterRule(uuid=""), time.time_ns())
     if not options.force:
-        _check(rule)
+        check_rules([rule])
     print(FilterRules(live_client(options)).write(rule))
     print_note([rule], options)
     return EXIT_OK
 
 
-def _check(rule: FilterRule) -> None:
-    """Raise StewardError where lint finds an error in a new rule; print what it warns of."""
+def check_rules(rules: Iterable[FilterRule]) -> None:
+    """Raise StewardError where lint finds an error in new rules; print what it warns of."""
     texts: dict[str, list[str]] = {ERROR: [], WARNING: [], NOTE: []}
-    for finding in lint([rule], {}):
-        texts[finding.level].append(": ".join(filter(None, (finding.place, finding.text))))
+    for finding in lint(list(rules), {}):
+        name = f"rule {quoted(finding.uuid)}" if finding.uuid else ""
+        texts[finding.level].append(": ".join(filter(None, (name, finding.place, finding.text))))
     if texts[ERROR]:
         raise StewardError(f"{join_faults(texts[ERROR])}; --force adds it nevertheless")
     print_notes(texts[WARNING])
@@ -184,12 +186,12 @@ def described(options: argparse.Namespace, before: FilterRule, now: int) -> Filt
         noted = tuple(reason for reason in rule.reasons if reason.source == ACTION_SOURCE)
         rule = rule._replace(reasons=(*user_reasons(options.reason, now), *noted))
     if options.action is not None:
-        rule = _with_action(rule, options.action, now)
-    return _with_priority(rule, priority)
+        rule = with_action(rule, options.action, now)
+    return with_priority(rule, priority)
 
 
-def _with_action(rule: FilterRule, text: str, now: int) -> FilterRule:
-    """The rule with the action of a text; raises StewardError."""
+def with_action(rule: FilterRule, text: str, now: int) -> FilterRule:
+    """The rule with the action of a text, ``now`` as its time; raises StewardError."""
     others = tuple(reason for reason in rule.reasons if reason.source != ACTION_SOURCE)
     noted = _noted(text)
     if noted is None:
@@ -198,7 +200,7 @@ def _with_action(rule: FilterRule, text: str, now: int) -> FilterRule:
     return rule._replace(action=PAUSE, limit=0, reasons=(*others, note_of(noted, now)))
 
 
-def _with_priority(rule: FilterRule, given: int | None) -> FilterRule:
+def with_priority(rule: FilterRule, given: int | None) -> FilterRule:
     """The rule with a priority that leaves room before it where that is needed.
 
     ``given``: None where the user chose none.  Raises StewardError.

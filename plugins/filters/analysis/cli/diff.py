@@ -16,6 +16,8 @@ from ganeti_steward.plugins.filters.analysis.cli.inputs import (
     add_dialect_option,
     add_jobs_option,
     add_most_running_option,
+    applied,
+    as_written,
     dialect,
     jobs_of,
     most_running,
@@ -43,16 +45,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser,
         {
             "gnt-steward filter diff live new.json": "what new rules change for unfinished jobs",
+            "gnt-steward filter diff live rules.toml": "what 'filter apply rules.toml' changes",
             "gnt-steward filter diff old.json new.json --jobs jobs.json": "without a cluster",
         },
         statuses={EXIT_OK: "done, with or without differences"},
     )
-    what = f"a JSON file of rules, or {LIVE!r}: those of the cluster"
+    what = f"a file of rules, or {LIVE!r}: those of the cluster"
     parser.add_argument("old", metavar="OLD", help=what)
     parser.add_argument("new", metavar="NEW", help=what)
     add_jobs_option(parser)
     parser.add_argument(
         "--finished", action="store_true", help="compare what applies to finished jobs, too"
+    )
+    parser.add_argument(
+        "--prune", action="store_true", help="with a file of named rules: as 'filter apply --prune'"
     )
     add_dialect_option(parser)
     add_most_running_option(parser)
@@ -65,6 +71,7 @@ def _run(options: argparse.Namespace) -> int:
     """Print the jobs with a difference; nothing when there is none."""
     old, new = (usable_rules(options, one) for one in (options.old, options.new))
     jobs = sorted(jobs_of(options), key=lambda job: job.number)
+    old, new = as_written(old, jobs), applied(options, old, jobs) or as_written(new, jobs)
     if not options.finished:
         jobs = [job for job in jobs if job.status == QUEUED or job.status in RUNNING]
     found = difference(jobs, old, new, dialect(options), most_running(options))

@@ -16,6 +16,7 @@ from ganeti_steward.plugins.filters.analysis.cli.inputs import (
     add_dialect_option,
     add_jobs_option,
     add_most_running_option,
+    as_written,
     dialect,
     jobs_of,
     most_running,
@@ -38,9 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("job", type=int, metavar="JOB", help="the number of the job")
     add_jobs_option(parser)
-    parser.add_argument(
-        "--rules", metavar="FILE", help="a JSON file of rules; default: the cluster's"
-    )
+    parser.add_argument("--rules", metavar="FILE", help="a file of rules; default: the cluster's")
     add_dialect_option(parser)
     add_most_running_option(parser)
     add_json_option(parser, "the same as data")
@@ -50,7 +49,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     """Print each rule in order, and what happens to the job."""
-    rules, jobs = usable_rules(options, options.rules), jobs_of(options, options.job)
+    jobs = jobs_of(options, options.job)
+    rules = as_written(usable_rules(options, options.rules), jobs)
     most = most_running(options)
     try:
         found = explain(options.job, jobs, rules, dialect(options), most)

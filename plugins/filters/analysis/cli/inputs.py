@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import argparse
+import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from ganeti_steward.core.commands.tables import print_notes
 from ganeti_steward.core.errors import StewardError
-from ganeti_steward.core.ganeti.luxi import Luxi
 from ganeti_steward.core.ganeti.sources import read_file
 from ganeti_steward.core.json_nesting import load_json
-from ganeti_steward.plugins.filters.cli.cluster import live_client
+from ganeti_steward.plugins.filters.applying import planned
+from ganeti_steward.plugins.filters.cli.cluster import live_client, live_jobs
+from ganeti_steward.plugins.filters.cli.rule_file import read_named_rules, read_rules_of_file
 from ganeti_steward.plugins.filters.filter_rules import FilterRule, Rules, read_rules
-from ganeti_steward.plugins.filters.jobs import FIELDS, QUEUED, RUNNING, Job, read_job, read_jobs
+from ganeti_steward.plugins.filters.jobs import Job, read_jobs
 from ganeti_steward.plugins.filters.language import DIALECTS, LUXID, Dialect, faults_of_form
-from ganeti_steward.plugins.filters.rule_text import read_rule_file, valid_rules
+from ganeti_steward.plugins.filters.rule_text import is_uuid, valid_rules
 
 #: What stands for the rules that the cluster has now, in place of a file.
 LIVE: Final = "live"
@@ -60,7 +62,7 @@ def rules_of(options: argparse.Namespace, file: str | None) -> Rules:
     """The rules of a file, or of the cluster without one; raises StewardError."""
     if file is None or file == LIVE:
         return read_rules(live_client(options))
-    return read_rule_file(read_file(file), file)
+    return read_rules_of_file(read_file(file), file, time.time_ns())
 
 
 def usable_rules(options: argparse.Namespace, file: str | None) -> tuple[FilterRule, ...]:
@@ -78,6 +80,40 @@ def usable_rules(options: argparse.Namespace, file: str | None) -> tuple[FilterR
     return tuple(one for one in rules.rules if not faults[one.uuid])
 
 
+def as_written(rules: Iterable[FilterRule], jobs: Iterable[Job]) -> tuple[FilterRule, ...]:
+    """The rules, with the newest job's number as the watermark of those that are not written yet.
+
+    Those have no uuid in their file.
+    """
+    newest = newest_of(jobs)
+    new = [
+        one._replace(watermark=one.watermark or newest) for one in rules if not is_uuid(one.uuid)
+    ]
+    return (*(one for one in rules if is_uuid(one.uuid)), *new)
+
+
+def newest_of(jobs: Iterable[Job]) -> int:
+    """The number of the newest job; 0 without any."""
+    return max((job.number for job in jobs), default=0)
+
+
+def applied(
+    options: argparse.Namespace, old: Sequence[FilterRule], jobs: Iterable[Job]
+) -> tuple[FilterRule, ...]:
+    """The rules of the cluster once the file ``new`` is applied; none where it has no owner.
+
+    Raises StewardError.
+    """
+    if options.old != LIVE or options.new == LIVE:
+        return ()
+    now = time.time_ns()
+    file = read_named_rules(read_file(options.new), options.new, now)
+    if file is None:
+        return ()
+    plan = planned(old, file, now, prune=options.prune)
+    return plan.result(old, newest_of(jobs))
+
+
 def jobs_of(options: argparse.Namespace, wanted: int | None = None) -> list[Job]:
     """The jobs of ``--jobs``, or the unfinished ones of the cluster and the wanted one.
 
@@ -85,12 +121,7 @@ def jobs_of(options: argparse.Namespace, wanted: int | None = None) -> list[Job]
     """
     if options.jobs is not None:
         return _jobs(read_file(options.jobs), options.jobs)
-    jobs, notes = [], []
-    for row in _live_rows(options, wanted):
-        try:
-            jobs.append(read_job(row))
-        except ValueError as err:
-            notes.append(f"left out: {err}")
+    jobs, notes = live_jobs(live_client(options), wanted)
     print_notes(notes)
     return jobs
 
@@ -125,13 +156,3 @@ def most_running(options: argparse.Namespace) -> int:
         return _MOST_RUNNING
     client = live_client(options)
     return int(client.info().get("max_running_jobs") or _MOST_RUNNING)
-
-
-def _live_rows(options: argparse.Namespace, wanted: int | None) -> Sequence[dict[str, Any]]:
-    client = live_client(options)
-    if isinstance(client, Luxi):
-        states = [["=", "status", one] for one in (QUEUED, *sorted(RUNNING))]
-        more = [] if wanted is None else [["=", "id", wanted]]
-        return client.rows("job", FIELDS, ["|", *states, *more])
-    # RAPI's list of jobs has no field for the priority: the one at submission is used.
-    return client.rows("job", [name for name in FIELDS if name != "priority"])

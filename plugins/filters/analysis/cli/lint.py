@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         statuses={EXIT_FAILURE: "there is an error or a warning, or the rules cannot be read"},
     )
     parser.add_argument(
-        "rules", nargs="?", metavar="RULES", help="a JSON file of rules; default: the cluster's"
+        "rules", nargs="?", metavar="RULES", help="a file of rules; default: the cluster's"
     )
     add_field_options(parser, FIELDS)
     add_source_options(parser, positional=False, files=False)

@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         units="Times and --duration are in seconds.",
     )
     parser.add_argument(
-        "rules", metavar="RULES", help=f"a JSON file of rules, or {LIVE!r}: those of the cluster"
+        "rules", metavar="RULES", help=f"a file of rules, or {LIVE!r}: those of the cluster"
     )
     parser.add_argument("jobs", metavar="JOBS", help="a JSON file of jobs with their times")
     parser.add_argument(

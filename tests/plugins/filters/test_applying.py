@@ -1,0 +1,198 @@
+"""Rules of a file become those of the cluster: what holds whenever it is killed."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
+from typing import Any, Final
+
+import clusters
+import pytest
+from made_rules import made_jobs, made_rules
+from standin import StandIn
+from thorough import often
+
+from ganeti_steward.core.ganeti.reasons import Reason
+from ganeti_steward.plugins.filters.applying import RuleFile, Wanted, planned
+from ganeti_steward.plugins.filters.chain import Chain, known
+from ganeti_steward.plugins.filters.cli.apply import carry_out
+from ganeti_steward.plugins.filters.filter_rules import FilterRule, FilterRules
+from ganeti_steward.plugins.filters.jobs import Job
+
+OWNER: Final = "team"
+NAMES: Final = tuple("abcdefgh")
+
+
+class Client:
+    """The rules in a stand-in for luxid, where jobs are submitted all the time."""
+
+    def __init__(self, stand_in: StandIn, rng: random.Random) -> None:
+        self.stand_in, self._rng = stand_in, rng
+        self.states: list[tuple[FilterRule, ...]] = []
+        """the rules after each change"""
+
+    def rows(self, what: str, fields: Sequence[str]) -> list[dict[str, Any]]:
+        assert (what, "uuid" in fields) == ("filter", True)
+        return deepcopy(list(self.stand_in.filters.values()))
+
+    def write_filter(self, uuid: str, content: Mapping[str, Any]) -> str:
+        values = [uuid or None, *deepcopy(list(content.values()))]
+        answer = self.stand_in.call("ReplaceFilter", values)
+        self._changed()
+        return str(answer["result"])
+
+    def delete_filter(self, uuid: str) -> None:
+        assert self.stand_in.call("DeleteFilter", [uuid])["success"]
+        self._changed()
+
+    def _changed(self) -> None:
+        self.states.append(FilterRules(self).read().rules)  # type: ignore[arg-type]
+        self.stand_in.queue.last += self._rng.choice((0, 0, 1, 3))
+
+
+class World:
+    """One cluster, and what is done to its rules."""
+
+    def __init__(self, message: clusters.Message, seed: int) -> None:
+        self.client = Client(StandIn(message), random.Random(seed))
+        self.client.stand_in.queue.last = 3
+        self.rules = FilterRules(self.client)  # type: ignore[arg-type]
+
+    def steps(self, file: RuleFile, *, prune: bool) -> Iterator[None]:
+        """Each change, as `carry_out` makes it."""
+        plan = planned(self.rules.read().rules, file, 1, prune=prune)
+        yield from (None for _ in carry_out(plan, self.rules))
+
+    def apply(self, file: RuleFile, *, prune: bool = True, most: int = 1000) -> int:
+        """Make at most so many changes; how many were made."""
+        return sum(1 for _, _ in zip(range(most), self.steps(file, prune=prune), strict=False))
+
+
+#: Predicates that many of the jobs satisfy.
+PREDICATES: Final[tuple[tuple[Any, ...], ...]] = (
+    (),
+    (["opcode", ["=", "OP_ID", "OP_TEST_DELAY"]],),
+    (["opcode", ["=~", "OP_ID", "TAGS"]],),
+    (["opcode", ["?", "no_locks"]],),
+    (["reason", ["=", "reason", "bunny"]],),
+    (["jobid", [">", "id", "watermark"]],),
+    (["jobid", ["<", "id", 9]], ["reason", ["=", "source", "gnt:user"]]),
+)
+ACTIONS: Final = ("ACCEPT", "PAUSE", "REJECT", "RATE_LIMIT", "CONTINUE")
+
+
+def plain_rules(rng: random.Random, count: int) -> list[FilterRule]:
+    """Rules that match many jobs."""
+    found = []
+    for _ in range(count):
+        action = rng.choice(ACTIONS)
+        limit = rng.randrange(1, 3) if action == "RATE_LIMIT" else 0
+        found.append(FilterRule("", rng.randrange(4), rng.choice(PREDICATES), action, limit))
+    return found
+
+
+def effects(rules: Sequence[FilterRule], jobs: Sequence[Job]) -> list[Any]:
+    chain = Chain(rules)
+    found = [known(chain.applying(job)) for job in jobs]
+    return [rule and rule.native_action for rule in found]
+
+
+def file(names: Sequence[str], rules: Sequence[FilterRule]) -> RuleFile:
+    bare = [rule._replace(uuid="", watermark=0) for rule in rules]
+    return RuleFile(OWNER, tuple(Wanted(*one) for one in zip(names, bare, strict=True)))
+
+
+def made_pair(seed: int) -> tuple[RuleFile, RuleFile, list[FilterRule]]:
+    """The old rules and the new ones, of which some are the same, and those of others."""
+    rng, made = random.Random(seed), made_rules if seed % 4 == 3 else plain_rules
+    old = file(NAMES[:5], made(rng, 5))
+    new = file(NAMES[2:7], made(rng, 5))
+    kept = {one.name: one for one in old.rules if rng.random() < 0.5}
+    new = RuleFile(OWNER, tuple(kept.get(one.name, one) for one in new.rules))
+    return old, new, made(rng, 2)
+
+
+def begun(message: clusters.Message, seed: int) -> tuple[World, RuleFile]:
+    world, (old, new, others) = World(message, seed), made_pair(seed)
+    for rule in others:
+        world.rules.write(rule._replace(uuid=""))
+    world.apply(old)
+    return world, new
+
+
+@pytest.fixture(scope="module")
+def message() -> clusters.Message:
+    return clusters.generate("--nodes=2", "--seed=5")
+
+
+@pytest.mark.parametrize("seed", range(often(200, 2000)))
+def test_no_state_does_what_neither_the_old_nor_the_new_rules_do(
+    message: clusters.Message, seed: int
+) -> None:
+    """Killed between any two changes, and started again."""
+    jobs = [
+        job._replace(number=number)
+        for number, job in enumerate(made_jobs(random.Random(seed)) * 3, 1)
+    ]
+    prune = seed % 3 > 0
+    count = begun(message, seed)[0].apply(made_pair(seed)[1], prune=prune)
+    for kill in range(count + 1):
+        world, new = begun(message, seed)
+        old = effects(world.rules.read().rules, jobs)
+        others = {rule.uuid for rule in world.rules.read().rules if not rule.reasons[:-1]}
+        world.client.states.clear()
+        world.apply(new, prune=prune, most=kill)
+        world.apply(new, prune=prune)
+        assert len(world.client.states) == count
+        final = effects(world.rules.read().rules, jobs)
+        for state in world.client.states:
+            for before, now, after in zip(old, effects(state, jobs), final, strict=True):
+                assert now in (before, after)
+            assert others <= {rule.uuid for rule in state}
+        assert world.apply(new, prune=prune) == 0
+
+
+def test_a_pair_of_rules_is_really_changed(message: clusters.Message) -> None:
+    """What the test above sees: most pairs need several changes."""
+    counts = [begun(message, seed)[0].apply(made_pair(seed)[1]) for seed in range(20)]
+    assert min(counts) > 1
+    assert max(counts) > 6
+
+
+def wanted(name: str, action: str = "PAUSE", comment: str = "", **more: Any) -> Wanted:
+    return Wanted(name, FilterRule("", action=action, **more), comment)
+
+
+def test_only_rules_of_the_owner_are_deleted(message: clusters.Message) -> None:
+    world = World(message, 1)
+    foreign = world.rules.write(FilterRule("", action="PAUSE"))
+    world.apply(RuleFile("other", (wanted("a"),)))
+    world.apply(RuleFile(OWNER, (wanted("a"), wanted("b"))))
+    assert world.apply(RuleFile(OWNER, ()), prune=False) == 0
+    assert world.apply(RuleFile(OWNER, (wanted("a"),))) == 1
+    assert world.apply(RuleFile(OWNER, ())) == 1
+    left = world.rules.read().rules
+    assert foreign in {rule.uuid for rule in left}
+    assert len(left) == 2
+
+
+def test_what_luxid_writes_in_another_way_is_the_same(message: clusters.Message) -> None:
+    predicates = (["opcode", ["&", ["!=", "OP_ID", "a"], ["==", "OP_ID", "b"]]],)
+    world, one = World(message, 1), RuleFile(OWNER, (wanted("a", predicates=predicates),))
+    world.apply(one)
+    (row,) = world.client.stand_in.filters.values()
+    row["predicates"] = [["opcode", ["&", ["!", ["=", "OP_ID", "a"]], ["=", "OP_ID", "b"]]]]
+    assert world.apply(one) == 0
+
+
+def test_a_rule_that_was_changed_by_hand_is_written_again(message: clusters.Message) -> None:
+    world, one = World(message, 1), RuleFile(OWNER, (wanted("a", comment="why"),))
+    world.apply(one)
+    (row,) = world.client.stand_in.filters.values()
+    row["priority"] = 9
+    assert world.apply(one, prune=False) == 2
+    (rule,) = world.rules.read().rules
+    assert rule.priority == 0
+    assert Reason("gnt:user", "why", 1) in rule.reasons
+    assert world.apply(RuleFile(OWNER, (wanted("a", comment="other"),))) == 2
