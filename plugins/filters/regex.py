@@ -17,12 +17,13 @@ from functools import lru_cache
 from typing import Any, Final
 
 from ganeti_steward.core.json_reader import quoted
+from ganeti_steward.plugins.filters.regex_forms import LONGEST, for_pcre2, for_python
 
 #: Names of the library; the first one is that of every Linux.
 _NAMES: Final = ("libpcre2-8.so.0", "libpcre2-8.so", "libpcre2-8.dylib")
 _MISSING: Final = (
-    f"regular expressions cannot be evaluated, because the library PCRE2 ({_NAMES[0]}, of 10.30 "
-    "or later) is not installed"
+    "only simple regular expressions can be evaluated, because the library PCRE2 "
+    f"({_NAMES[0]}, of 10.30 or later) is not installed"
 )
 
 # Options and results of PCRE2's interface for bytes.
@@ -84,7 +85,10 @@ class Regex:
         self.fault = ""
         """why it is no regular expression; empty: it is one, or that cannot be known"""
         self._library = _library()
+        # luxid hands it over as a C string, which ends at the first NUL.
+        self._pattern = text.partition("\0")[0].encode(errors="surrogatepass")
         self._code = self._compiled(_CASELESS if any_case else 0) if self._library else None
+        self._simple = None if self._library or any_case else for_python(self._pattern)
 
     def is_in(self, text: str) -> bool:
         """Whether it is found anywhere in the text; raises Undecided."""
@@ -96,8 +100,14 @@ class Regex:
         return known
 
     def _compiled(self, options: int) -> int | None:
-        # luxid hands it over as a C string, which ends at the first NUL.
-        pattern = self._text.partition("\0")[0].encode(errors="surrogatepass")
+        code = self._compiled_as(self._pattern, options)
+        if code is None and (other := for_pcre2(self._pattern)) != self._pattern:
+            fault, self.fault = self.fault, ""
+            code = self._compiled_as(other, options)
+            self.fault = fault if code is None else ""
+        return code
+
+    def _compiled_as(self, pattern: bytes, options: int) -> int | None:
         error, offset = ctypes.c_int(), ctypes.c_size_t()
         assert self._library
         context = self._library.pcre2_compile_context_create_8(None)
@@ -125,7 +135,9 @@ class Regex:
 
     def _search(self, text: bytes) -> bool:
         if self._library is None:
-            raise Undecided(_MISSING)
+            if self._simple is None or len(text) > LONGEST:
+                raise Undecided(_MISSING)
+            return self._simple.search(text) is not None
         if self.fault:
             raise Undecided(f"the regular expression {quoted(self._text)} is faulty: {self.fault}")
         if len(text) > _LONGEST:

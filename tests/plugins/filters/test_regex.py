@@ -11,6 +11,7 @@ from hanging import in_a_child
 
 from ganeti_steward.plugins.filters import regex
 from ganeti_steward.plugins.filters.regex import Effort, Regex, Undecided
+from ganeti_steward.plugins.filters.regex_forms import for_python
 
 #: Needs more steps for a text than there are atoms: all ways to divide it are tried.
 EVIL: Final = "^(a+)+$"
@@ -33,6 +34,24 @@ FOUND: Final = {
     "(?|(a)|(b))\\1": ("bb", "ab"),
     "b\0c": ("ab", "ac"),
     "a.b": ("a\0b", "a\nb"),
+    "^[\\w-.]+$": ("web-1.x", "web/1"),
+    "^[.-\\d]+$": ("1-.", "/"),
+    "^[[:digit:]-.]+$": ("1-.", "/"),
+    "^[]\\d-a]+$": ("]-a1", "b"),
+    "a\\yb[\\j]": ("aybj", "a\\yb"),
+    "\\Q[\\d-x]\\E\\y": ("[\\d-x]y", "1y"),
+}
+
+#: Expressions that need no PCRE2 -> a text in which they are found.
+SIMPLE: Final = {
+    "TEST_": "OP_TEST_DELAY",
+    "^b$": "a\nb",
+    "a.b": "axb",
+    "^(web|db)[0-9]+\\.lab$": "db12.lab",
+    "[^a-c_]x*": "d",
+    "\\w\\s?-": "a-",
+    "": "x",
+    "b\0c": "ab",
 }
 
 FAULTY: Final = ("(", "*a", "a{99999999999}", "[z-a]", "\\p{Nothing}", "(?<n>a", "[[:nothing:]]")
@@ -124,12 +143,36 @@ def test_the_time_of_one_rule() -> None:
 
 
 def test_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is known then, also not whether an expression is faulty."""
+    """Little is known then, also not whether an expression is faulty."""
     monkeypatch.setattr(regex, "_library", lambda: None)
-    found = Regex("(")
-    assert found.fault == ""
-    with pytest.raises(Undecided, match=r"libpcre2-8.so.0, .* is not installed"):
-        found.is_in("a")
+    for expression in ("(", *FOUND):
+        found = Regex(expression)
+        assert found.fault == ""
+        if expression not in SIMPLE:
+            with pytest.raises(Undecided, match=r"libpcre2-8.so.0, .* is not installed"):
+                found.is_in("a")
+    with pytest.raises(Undecided):
+        Regex("a").is_in("a" * 300)
+
+
+@pytest.mark.parametrize("expression", SIMPLE)
+def test_what_is_known_without_the_library(
+    expression: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_it = Regex(expression)
+    monkeypatch.setattr(regex, "_library", lambda: None)
+    without = Regex(expression)
+    for text in (*(text for each in FOUND.values() for text in each), *SIMPLE.values(), "", "a\n"):
+        assert without.is_in(text) == with_it.is_in(text)
+    assert without.is_in(SIMPLE[expression])
+
+
+@pytest.mark.parametrize(
+    "expression",
+    ["a*b*c*", "(a+)+", "[[:alpha:]]", "[[a]", "a{2}", "(?i)a", "\\Ab", "b\\Z", "a++", "\\1"],
+)
+def test_what_is_not_known_without_it(expression: str) -> None:
+    assert for_python(expression.encode()) is None
 
 
 def test_a_library_that_is_too_old(monkeypatch: pytest.MonkeyPatch) -> None:

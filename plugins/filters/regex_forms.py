@@ -1,0 +1,70 @@
+"""Regular expressions in the forms that other libraries than luxid's take."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+#: Letters that mean themselves after a backslash in PCRE, and nothing in PCRE2.
+_PLAIN: Final = rb"FIJMOTYijmqy"
+#: One piece of an expression: quoted text, an escape, a class with a name, or one byte.
+_PIECE: Final = re.compile(
+    rb"\\Q.*?(?:\\E|\Z)|\\[pP]\{[^}]*\}|\\[pP].|\\.|\[:\^?[a-z]+:\]|.", re.DOTALL
+)
+#: What stands for several bytes within a class.
+_SEVERAL: Final = re.compile(rb"\\[dDhHsSvVwWRpP]|\[:")
+
+
+def for_pcre2(pattern: bytes) -> bytes:
+    """An expression of PCRE as PCRE2 takes it.
+
+    PCRE takes a hyphen beside something like ``\\w`` in a class for a hyphen, and unknown escapes
+    for their letter.
+    """
+    pieces, found, opened = _PIECE.findall(pattern), [], -1
+    for at, piece in enumerate(pieces):
+        shown = piece
+        if opened < 0:
+            opened = at if piece == b"[" else -1
+        elif piece == b"]" and at > opened + 1 + (pieces[opened + 1] == b"^"):
+            opened = -1
+        elif piece == b"-" and _is_literal(pieces, at, opened):
+            shown = b"\\-"
+        if len(piece) == 2 and piece[:1] == b"\\" and piece[1:] in _PLAIN:
+            shown = piece[1:]
+        found.append(shown)
+    return b"".join(found)
+
+
+def _is_literal(pieces: list[bytes], at: int, opened: int) -> bool:
+    """Whether a hyphen in a class is one although it seems to make a range."""
+    before, after = pieces[at - 1], pieces[at + 1] if at + 1 < len(pieces) else b""
+    return at > opened + 1 and bool(_SEVERAL.match(before) or _SEVERAL.match(after))
+
+
+#: One atom that means the same in Python: a letter or the like, an escape, a simple class.
+_CLASS: Final = rb"\[\^?(?:[A-Za-z0-9]-[A-Za-z0-9]|[A-Za-z0-9_ .:/@]|\\[dws])+-?\]"
+_ATOM: Final = rb"(?:[A-Za-z0-9_ :/@,;=<>~%&\"'`!#-]|\\[.^$*+?()\[\]{}|/\\-]|\\[dDwWsS]|\.|" + (
+    _CLASS + rb")"
+)
+_SIMPLE: Final = re.compile(
+    rb"(?:[\^$|]|" + _ATOM + rb"[*+?]?|\((?!\?|\*)|\)(?![*+?{]))*", re.DOTALL
+)
+#: Quantifiers in an expression, and bytes in a text, so that a search ends in milliseconds.
+_QUANTIFIERS: Final = 2
+LONGEST: Final = 256
+
+
+def for_python(pattern: bytes) -> re.Pattern[bytes] | None:
+    """An expression that is simple enough to mean the same in Python; None where it is not.
+
+    It can be searched in texts of up to `LONGEST` bytes.
+    """
+    if len(pattern) > LONGEST or not _SIMPLE.fullmatch(pattern):
+        return None
+    if sum(pattern.count(one) for one in (b"*", b"+", b"?")) > _QUANTIFIERS:
+        return None
+    try:
+        return re.compile(pattern, re.MULTILINE)
+    except re.error:
+        return None
