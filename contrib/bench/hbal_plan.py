@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from ganeti_steward.core.model.opcodes import migrate, replace_secondary
+from ganeti_steward.allocators.jobs.operations import migrate, replace_secondary
 
 #: One line of hbal's plan: number, instance, nodes before and after, score, actions.
 _MOVE: Final = re.compile(r"^ +\d+\. (\S+) .*=> (\S+) +([\d.]+) a=(.*)$")
