@@ -17,7 +17,7 @@ from ganeti_steward.allocators.rules import move_kinds as kinds
 if TYPE_CHECKING:
     from ganeti_steward.allocators.balancing.group_model import GroupModel
     from ganeti_steward.allocators.balancing.preferences import Preferences
-    from ganeti_steward.allocators.state.arrays import Floats, Ints, Mask
+    from ganeti_steward.allocators.state.arrays import Ints, Mask
     from ganeti_steward.core.model.requests import Balance
 
 
@@ -38,10 +38,9 @@ class Legality:
         self.as_hbal = False
         """whether moves of several steps are allowed as hbal allows them; their steps, one by one,
         may then be illegal (allocation 4.4)"""
-        self.keep_memory: Floats = np.zeros(model.size)
-        """nodes: MiB that must stay unallocated on a node that takes an instance"""
-        self.keep_disk: Floats = np.zeros(model.size)
-        """nodes: MiB that must stay free on a node that takes a copy"""
+        self.may_get_stuck: Mask | None = None
+        """instances: whether one may go where migration tags keep it from its secondary; None:
+        every one"""
 
     def legal_to(self, instance: int, primary: int, secondary: int) -> bool:
         """Whether one certain move can be made in one go."""
@@ -68,6 +67,15 @@ class Legality:
 
     def drbd(self, kind: kinds.MoveKind, g: Ints, t: Ints) -> Mask:
         """Whether every step of a kind of move keeps to the rules."""
+        model, legal = self._model, self._steps(kind, g, t)
+        accepts = model.tags.accepts
+        if accepts is None or self.may_get_stuck is None or self.as_hbal:
+            return legal
+        primary, secondary = kind.place(model.primary[g], model.secondary[g], t)
+        returns: Mask = accepts[primary, secondary] | self.may_get_stuck[g]
+        return legal & returns
+
+    def _steps(self, kind: kinds.MoveKind, g: Ints, t: Ints) -> Mask:
         model, request = self._model, self._request
         p, s = model.primary[g], model.secondary[g]
         dead_p, dead_s = self._leaves(p), self._leaves(s)
@@ -121,7 +129,7 @@ class Legality:
         fits = (disk < model.disk_slack[t]) & (figures.share[g] <= model.share_slack[t])
         if np.any(forced):
             fits |= forced & (disk < model.disk_hard[t])
-        fits &= disk < model.disk_hard[t] - self.keep_disk[t]
+        fits &= disk < model.disk_hard[t]
         if model.mixed:
             fits &= figures.spindles[g] <= model.spindle_slack[t]
         fits |= ~figures.local[g]
@@ -131,7 +139,7 @@ class Legality:
         """Whether a node may become primary (allocation 4.1)."""
         model, figures = self._model, self._model.figures
         free = model.free[t] - figures.use[g]
-        n1, room = model.fails[t] | (free > model.needed[t]), free > self.keep_memory[t]
+        n1, room = model.fails[t] | (free > model.needed[t]), free > 0
         clash_free = np.logical_not(self._preferences.clashes(g, t))
         if model.announced:
             announced = ~figures.real[g]
@@ -163,7 +171,7 @@ class Legality:
         p, s = model.primary[g], model.secondary[g]
         forced, use, reserve = self._leaves(p), figures.use[g], figures.reserve[g]
         needed, free = model.reserve_without(s, p, reserve), model.free[s]
-        hard = model.usable[s] & (free - use > self.keep_memory[s]) & (model.disk_hard[s] > 0)
+        hard = model.usable[s] & (free > use) & (model.disk_hard[s] > 0)
         hard &= ((model.disk_hard[p] > 0) | ~model.usable[p]) & self._accepted(p, s)
         soft = (free <= needed) | (free - use > needed)
         soft &= (model.disk_slack[s] > 0) & (model.disk_slack[p] > 0)

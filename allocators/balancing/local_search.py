@@ -7,7 +7,7 @@ group gets more even, so those below need no look.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 
@@ -30,6 +30,19 @@ _JUDGED: Final = 256
 _MISSES: Final = 16
 
 
+class Tested(Protocol):
+    """What tests each move before it is made, and makes it in a state of its own."""
+
+    def passes(self, instance: int, place: tuple[int, int]) -> bool:
+        """Whether an instance may go to a place of the group; if so, it is there."""
+
+    def mark(self) -> Any:
+        """This moment, for `back`."""
+
+    def back(self, mark: Any) -> None:
+        """Forget what was done since then."""
+
+
 class LocalSearch:
     """One search on one model, which it changes."""
 
@@ -40,10 +53,12 @@ class LocalSearch:
         least: float,
         limit: int | None = None,
         locked: Mask | None = None,
+        progress: Tested | None = None,
     ) -> None:
         """``home``: where the instances are before any move; ``least``: what a change must gain;
         ``limit``: how many instances may live elsewhere than at home in the end; ``locked``:
-        instances that stay where they are now.
+        instances that stay where they are now; ``progress``: refuses what leaves an instance
+        stuck, and is where the model is.
 
         With a limit no more is copied for exchanges than for the moves before them: who
         limits a plan wants it cheap.
@@ -52,7 +67,7 @@ class LocalSearch:
         self._moves, self._model = moves, model
         self._limit, self._least = limit, max(least, TOLERANCE)
         self._swaps, self._finder = Swaps(moves), PairFinder(model)
-        self._home = home
+        self._home, self._progress = home, progress
         everyone = np.arange(len(model.residents))
         self._everyone = everyone
         self._free = np.ones(len(everyone), np.bool_) if locked is None else ~locked
@@ -128,9 +143,22 @@ class LocalSearch:
             at = int(rank.argmax())
             if rank[at] <= self._least or known.max() > rank[at]:
                 continue
-            instance = int(top[at])
-            self._model.move(instance, int(found.primary[at]), int(found.secondary[at]))
+            instance, place = int(top[at]), (int(found.primary[at]), int(found.secondary[at]))
+            if not self._passes((instance, place)):
+                known[instance] = -np.inf
+                continue
+            self._model.move(instance, *place)
             made += 1
+
+    def _passes(self, *moves: tuple[int, tuple[int, int]]) -> bool:
+        """Whether these moves, one after the other, leave nothing newly stuck."""
+        if self._progress is None:
+            return True
+        mark = self._progress.mark()
+        if all(self._progress.passes(*move) for move in moves):
+            return True
+        self._progress.back(mark)
+        return False
 
     def _ranked(self, instances: Ints, best: Best) -> Floats:
         """Gains in the order in which they are taken: of two alike the smaller disk first."""
@@ -244,7 +272,7 @@ class LocalSearch:
         if legality.legal_to(other, *then):
             home = model.place(other)
             model.move(other, *then)
-            if model.score < score - self._least:
+            if model.score < score - self._least and self._passes(first, second):
                 return True
             model.move(other, *home)
         model.move(one, *back)

@@ -12,7 +12,7 @@ import random
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -58,6 +58,19 @@ class Result(NamedTuple):
     faults: list[str]
     seconds: float
     """CPU time of the plan"""
+    features: tuple[str, ...] = ()
+    """the options it was made with"""
+
+    @property
+    def legal(self) -> bool:
+        """Whether hbal's plan keeps to the rules."""
+        return not any("job" in fault for fault in self.theirs.violations)
+
+    @property
+    def ratio(self) -> float:
+        """The final score beside hbal's."""
+        here, there = self.mine.scores[-1], self.theirs.scores[-1]
+        return 1.0 if max(here, there) < SLACK else here / max(there, SLACK)
 
 
 def small(seed: int) -> list[str]:
@@ -74,6 +87,44 @@ def small(seed: int) -> list[str]:
     return [*options, *(option for chance, option in FEATURES if rng.random() < chance)]
 
 
+#: Options of make_cluster.py, each of which every second cluster of `everything` has.
+ALL_FEATURES: Final = (
+    "--offline=1",
+    "--drained=1",
+    "--excl-tags=.3",
+    "--location-tags",
+    "--desired-location=.3",
+    "--migration-tags",
+    "--missing-mem=2000",
+    "--forthcoming=.1",
+    "--down=.2",
+    "--hypervisor=kvm",
+    "--groups=2",
+)
+ALL_MIXES: Final = ("drbd=1", "drbd=6,plain=2,ext=1,sharedfile=1,diskless=1", "drbd=5,ext=5")
+
+
+def everything(seed: int, nodes: tuple[int, ...] = (4, 5, 6, 8)) -> list[str]:
+    """Options of a cluster with many features at once."""
+    rng = random.Random(f"everything {seed}")
+    features = [option for option in ALL_FEATURES if rng.random() < 0.5]
+    groups = 2 if "--groups=2" in features else 1
+    return [
+        f"--seed={seed}",
+        f"--nodes={rng.choice(nodes) * groups}",
+        f"--per-node={rng.choice([2, 4, 5, 8])}",
+        f"--mix={rng.choice(ALL_MIXES)}",
+        f"--choices={rng.choice([1, 1, 3])}",
+        f"--fill={rng.choice([0.4, 0.55, 0.8])}",
+        *features,
+    ]
+
+
+def middling(seed: int) -> list[str]:
+    """The same with 20 to 40 nodes."""
+    return everything(seed, (20, 30, 40))
+
+
 def ten_nodes(seed: int) -> list[str]:
     """Options of a very uneven cluster of ten nodes: every other one all drbd."""
     mix = "drbd=1" if seed % 2 == 0 else "drbd=7,plain=2,diskless=1"
@@ -87,15 +138,27 @@ def made(options: list[str]) -> str:
 
 
 def compared(name: str, text: str, request: Balance, hbal_options: list[str]) -> Result:
-    """Both plans for one cluster, carried out."""
+    """Both plans for one cluster of one group, carried out."""
+    return compared_groups(name, text, request, hbal_options)[0]
+
+
+def compared_groups(
+    name: str, text: str, request: Balance, hbal_options: list[str], features: Sequence[str] = ()
+) -> list[Result]:
+    """Both plans for each group of a cluster, carried out."""
     cluster = read_text(text)
-    theirs = _hbals(text, cluster, hbal_options)
-    before = time.process_time()
-    jobs = _stewards(cluster, request)
-    seconds = time.process_time() - before
-    their_course = course(cluster, theirs.jobs, one_job=False)
-    mine = course(cluster, jobs)
-    return Result(name, their_course, mine, list(_faults(their_course, theirs, mine)), seconds)
+    results = []
+    for at, group in enumerate(cluster.groups):
+        theirs = _hbals(text, cluster, [*hbal_options, "-G", group.name])
+        before = time.process_time()
+        jobs = _stewards(cluster, request._replace(groups=frozenset({group.uuid})))
+        seconds = time.process_time() - before
+        their_course = course(cluster, theirs.jobs, one_job=False, group=at)
+        mine = course(cluster, jobs, group=at)
+        faults = list(_faults(their_course, theirs, mine))
+        title = name if len(cluster.groups) == 1 else f"{name} {group.name}"
+        results.append(Result(title, their_course, mine, faults, seconds, tuple(features)))
+    return results
 
 
 def _hbals(text: str, cluster: Cluster, options: list[str]) -> HbalPlan:
@@ -132,6 +195,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--small", type=int, default=250, help="number of small clusters")
     parser.add_argument("--ten", type=int, default=20, help="number of clusters of ten nodes")
+    parser.add_argument("--all", type=int, default=0, help="number of clusters of all features")
+    parser.add_argument("--middling", type=int, default=0, help="the same with 20 to 40 nodes")
     parser.add_argument("--seed", type=int, default=1000, help="the first seed")
     parser.add_argument("--defaults", action="store_true", help="with the limits of the defaults")
     parser.add_argument("-l", "--max-length", type=int, help="the same limit on moves for both")
@@ -144,15 +209,23 @@ def main() -> int:
     if not options.defaults:
         theirs += ["-g", "0"]
     failed = False
-    for title, maker, count in (("small", small, options.small), ("ten", ten_nodes, options.ten)):
+    for title, maker, count in (
+        ("small", small, options.small),
+        ("ten", ten_nodes, options.ten),
+        ("all", everything, options.all),
+        ("middling", middling, options.middling),
+    ):
         results = []
         for seed in range(options.seed, options.seed + count):
-            result = compared(f"{title} {seed}", made(maker(seed)), request, theirs)
-            results.append(result)
-            _print(result, always=options.verbose)
+            wanted = maker(seed)
+            found = compared_groups(f"{title} {seed}", made(wanted), request, theirs, wanted)
+            results += found
+            for result in found:
+                _print(result, always=options.verbose)
         failed = failed or any(result.faults for result in results)
         if results:
             print(_summary(title, results), flush=True)
+            print(*_by_feature(results), sep="\n", flush=True)
     return int(failed)
 
 
@@ -170,9 +243,26 @@ def _print(result: Result, *, always: bool) -> None:
         )
 
 
+def _by_feature(results: list[Result]) -> Iterator[str]:
+    """For each feature: number of groups and mean ratio, of all and where hbal's is legal."""
+    features = {
+        one.partition("=")[0] if "mix" not in one else one for r in results for one in r.features
+    }
+    sizes = {"--seed", "--nodes", "--per-node", "--choices", "--fill"}
+    for feature in ["", *sorted(features - sizes)]:
+        having = [r for r in results if any(one.startswith(feature) for one in r.features)]
+        legal = [one for one in having if one.legal]
+        means = (sum(one.ratio for one in some) / max(len(some), 1) for some in (having, legal))
+        counts = (len(having), len(legal))
+        shown = ", ".join(f"{n}: {mean:.3f}" for n, mean in zip(counts, means, strict=True))
+        worse = sum(one.ratio > 1 + SLACK for one in having)
+        title = feature or "all"
+        yield f"  {title:48} {shown} ({worse} worse)"
+
+
 def _summary(title: str, results: list[Result]) -> str:
-    legal = [one for one in results if not any("job" in v for v in one.theirs.violations)]
-    ratios = [one.mine.scores[-1] / max(one.theirs.scores[-1], SLACK) for one in legal]
+    legal = [one for one in results if one.legal]
+    ratios = [one.ratio for one in legal]
     copied = sum(one.mine.copied[-1] for one in legal), sum(one.theirs.copied[-1] for one in legal)
     faults = sum(bool(one.faults) for one in results)
     return (

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from ganeti_steward.allocators.balancing.planning.jobs import Progress
+from ganeti_steward.allocators.balancing.planning.progress import Progress
 from ganeti_steward.allocators.rules.move_kinds import (
     DRBD_MOVES,
     FAILOVER,
@@ -49,24 +49,31 @@ class BestMoves(NamedTuple):
     """that score with what site rules charge there"""
     copied: float
     """MiB that hbal would copy until there"""
+    places: tuple[tuple[int, int], ...] = ()
+    """where each move leads, in order; empty where that is not known"""
 
 
 def best_moves(
-    group: Group, limit: int | None, bound: float, *, as_hbal: bool = False
+    group: Group, limit: int | None, bound: float, *, as_hbal: bool = False, once: bool = False
 ) -> BestMoves:
     """Follow the path from home; the model is left at its end.
 
     ``as_hbal``: leave instances without disks where they are, and make moves after which more
     instances are stuck.
 
+    ``once``: move each instance at most once, and count gains alone; so the path is a plan.
+
     ``limit``: hbal's number of moves, and of instances that may move here; several moves of one
     instance become one job, so that more may be left.  ``bound``: no placement has a lower score.
     """
-    return _Path(group, limit, bound, as_hbal=as_hbal).run()
+    return _Path(group, limit, bound, as_hbal=as_hbal, once=once).run()
 
 
 class _Path:
-    def __init__(self, group: Group, limit: int | None, bound: float, *, as_hbal: bool) -> None:
+    def __init__(
+        self, group: Group, limit: int | None, bound: float, *, as_hbal: bool, once: bool
+    ) -> None:
+        self._once, self._factor = once, 1.0 if once else group.request.disk_factor
         self._group, self._limit, self._bound = group, limit, bound
         self._model, self._moves = group.model, group.moves
         self._progress = Progress(group) if group.test and not as_hbal else None
@@ -77,7 +84,7 @@ class _Path:
         """Move until nothing gains enough."""
         model, group = self._model, self._group
         model.go(group.home)
-        moves, copied = list[int](), 0.0
+        moves, places, copied = list[int](), list[tuple[int, int]](), 0.0
         stop: tuple[Placement, float, float, float] | None = None
         while (found := self._next()) is not None:
             instance, primary, secondary = found
@@ -87,18 +94,20 @@ class _Path:
             copied += (kind.copies if kind else 0) * float(group.mib[instance])
             model.move(instance, primary, secondary)
             moves.append(instance)
+            places.append((primary, secondary))
         end = (model.placement, model.score, group.valued(), copied)
         there, score, value, mib = stop or end
-        return BestMoves(model.placement, there, tuple(moves), score, value, mib)
+        return BestMoves(model.placement, there, tuple(moves), score, value, mib, tuple(places))
 
     def _next(self) -> tuple[int, int, int] | None:
         """The best move that is worth it and leaves nothing stuck."""
         if self._group.valued() <= self._bound + TOLERANCE:
             return None
-        which = self._candidates
+        which, moved = self._candidates, self._group.moved(self._model.placement)
+        if self._once:
+            which = np.setdiff1d(which, np.flatnonzero(moved))
         if self._limit is not None:
-            moved = self._group.moved(self._model.placement)
-            which = which if moved.sum() < self._limit else np.flatnonzero(moved)
+            which = which if moved.sum() < self._limit else which[moved[which]]
         while len(which):
             gain, instance, place = self._best(which)
             request = self._group.request
@@ -106,20 +115,14 @@ class _Path:
             if gain <= TOLERANCE or small:
                 return None
             if self._passes(instance, place):
+                # What was refused in this state may pass in the next.
+                self._banned.clear()
                 return instance, *place
             self._banned.setdefault(instance, set()).add(place)
         return None
 
     def _passes(self, instance: int, place: tuple[int, int]) -> bool:
-        if self._progress is None:
-            return True
-        resident = self._progress.resident(instance)
-        there = self._group.on_cluster(*place)
-        after = self._progress.state.removed(resident).placed(resident.demand, *there)
-        if self._progress.stuck_by(instance, after, there):
-            return False
-        self._progress.take(instance, after, there)
-        return True
+        return self._progress is None or self._progress.passes(instance, place)
 
     def _best(self, which: Ints) -> tuple[float, int, tuple[int, int]]:
         """Gain, instance and place of the first of the best moves, in hbal's order."""
@@ -133,7 +136,7 @@ class _Path:
                 row, column = divmod(int(np.argmax(ranks >= most - _SAME)), ranks.shape[1])
                 instance = int(some[row])
         copies = column > 0 and self._model.secondary[instance] >= 0
-        gain = best * self._group.request.disk_factor if copies else best
+        gain = best * self._factor if copies else best
         return gain, instance, self._place(instance, column)
 
     def _place(self, instance: int, column: int) -> tuple[int, int]:
@@ -156,7 +159,7 @@ class _Path:
             gains = self._moves.drbd_gains(instances[paired])
             ranks[paired, 0] = gains[DRBD_MOVES.index(FAILOVER)].max(axis=1)
             others = gains[[DRBD_MOVES.index(kind) for kind in _KINDS]]
-            others = others / self._group.request.disk_factor
+            others = others / self._factor
             ranks[paired, 1:] = others.transpose(1, 2, 0).reshape(len(paired), -1)
         if len(single):
             ranks[single[:, None], 1 + kinds * np.arange(size)] = self._moves.single_gains(

@@ -74,6 +74,11 @@ class Group:
         self.model = GroupModel(state, self.nodes, self.residents)
         self._preferences = self._site_preferences()
         self._forced = forced
+        self.test: CapacityTest | None = None
+        """of the state before any move; None where capacity is not checked"""
+        if context.options.capacity_checks:
+            self.test = CapacityTest(state, self.members)
+        self._may_get_stuck = self._exempt()
         self.moves = self.moves_of(request)
         self.home: Placement = self.model.placement
         figures = self.model.figures
@@ -83,11 +88,23 @@ class Group:
             [one.demand.instance.template == DISKLESS for one in self.residents], np.bool_
         )
         """instances: whether it has no disks; hbal leaves these where they are"""
-        self.test: CapacityTest | None = None
-        """of the state before any move; None where capacity is not checked"""
-        if context.options.capacity_checks:
-            self.test = CapacityTest(state, self.members)
         self._copies = CopyPrice(0.0, self.home, np.zeros(len(self.residents), np.int64))
+
+    def _exempt(self) -> Mask | None:
+        """instances: whether it is stuck, on an unusable node, or only announced.
+
+        To leave an unusable node comes first, and what is announced is not there to be stuck.
+        """
+        if self.test is None or self.model.tags.accepts is None:
+            return None
+        usable = self.state.frame.usable
+        lost = [
+            one.demand.instance.forthcoming
+            or not all(usable[node] for node in one.nodes if node >= 0)
+            or self.test.is_stuck(one.demand.instance.name, one.primary)
+            for one in self.residents
+        ]
+        return np.array(lost, np.bool_)
 
     @property
     def size(self) -> int:
@@ -96,7 +113,9 @@ class Group:
 
     def moves_of(self, request: Balance) -> SingleMoves:
         """The single moves on the model that a request allows."""
-        return SingleMoves(self.model, request, self._preferences, forced=self._forced)
+        moves = SingleMoves(self.model, request, self._preferences, forced=self._forced)
+        moves.legality.may_get_stuck = self._may_get_stuck
+        return moves
 
     def copies(self, placement: Placement) -> Ints:
         """instances: how often the disks are copied to get there from home."""

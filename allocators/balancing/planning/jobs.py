@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from ganeti_steward.allocators.balancing.planning.progress import Progress
 from ganeti_steward.allocators.rules.move_kinds import job, kind_between
 from ganeti_steward.allocators.rules.move_rules import MoveRules
 from ganeti_steward.allocators.score.score import Scorer
@@ -22,46 +23,8 @@ if TYPE_CHECKING:
 
     from ganeti_steward.allocators.balancing.group_model import Placement
     from ganeti_steward.allocators.balancing.planning.group import Group
-    from ganeti_steward.allocators.score.global_n1 import Stuck
     from ganeti_steward.allocators.state.arrays import Mask, NodePair
     from ganeti_steward.allocators.state.state import Resident, State
-
-
-class Progress:
-    """The state so far; a step is refused that leaves more instances stuck than before."""
-
-    def __init__(self, group: Group) -> None:
-        self.state, self._test = group.state, group.test
-        self._residents = dict(enumerate(group.residents))
-
-    def resident(self, instance: int) -> Resident:
-        """An instance of the group where it is now."""
-        known = self._residents[instance]
-        return self.state.find(known.demand, known.primary) or known
-
-    def stuck_by(self, instance: int, after: State, place: NodePair) -> list[Stuck]:
-        """Instances that could newly not leave their node when one has gone to ``place``.
-
-        The instance itself does not count where it was stuck before, nor where it leaves an
-        unusable node: to empty that comes first.
-        """
-        if self._test is None:
-            return []
-        resident = self.resident(instance)
-        name = resident.demand.instance.name
-        touched = {one for one in (*resident.nodes, *place) if one >= 0}
-        usable = all(after.frame.usable[one] for one in resident.nodes if one >= 0)
-        lost = not usable or self._test.is_stuck(name, resident.primary)
-        exempt = frozenset([name] if lost else [])
-        return self._test.newly_stuck(after, tuple(sorted(touched)), exempt)
-
-    def take(self, instance: int, after: State, place: NodePair) -> None:
-        """Go on from a state in which an instance is at ``place``."""
-        resident = self._residents[instance]
-        self._residents[instance] = resident._replace(primary=place[0], secondary=place[1])
-        self.state = after
-        if self._test is not None:
-            self._test = self._test.following(after)
 
 
 Path = tuple["NodePair", ...]
@@ -157,6 +120,8 @@ class Carried(NamedTuple):
     jobs: tuple[Planned, ...]
     left: tuple[int, ...]
     """instances that cannot get to their place; those that a limit leaves out are not listed"""
+    stuck: bool
+    """whether one of these would have left an instance stuck"""
 
 
 def carry_out(
@@ -179,6 +144,8 @@ class _Course:
         """nodes: number of the last job that changed the node"""
         self._tried: dict[int, int] = {}
         """instance -> number of jobs when no path was found"""
+        self._stuck = set[int]()
+        """instances that would have left one stuck"""
         group.model.go(group.home)
         self._pending = dict.fromkeys(np.flatnonzero(group.moved(placement)).tolist())
         self._mib = group.copies(placement) * group.mib
@@ -188,7 +155,8 @@ class _Course:
         self._any(one for one in first if one in self._pending and self._job(one))
         while self._pending and len(self._jobs) < self._limits.jobs and self._next():
             pass
-        return Carried(tuple(self._jobs), tuple(self._pending))
+        stuck = not self._stuck.isdisjoint(self._pending)
+        return Carried(tuple(self._jobs), tuple(self._pending), stuck)
 
     @staticmethod
     def _any(done: Iterable[int]) -> None:
@@ -244,9 +212,8 @@ class _Course:
             operations += job(resident.demand.instance, kind, primary, "".join(secondary))
             resident = resident._replace(primary=there[0], secondary=there[1])
         assert after is not None
-        stuck = self._progress.stuck_by(instance, after, resident.nodes)
-        if stuck:
-            self._learn(instance, path[-1], stuck)
+        if self._progress.stuck_by(instance, after, resident.nodes):
+            self._stuck.add(instance)
             return False
         self._progress.take(instance, after, resident.nodes)
         score = Scorer(after, group.members).score
@@ -275,18 +242,3 @@ class _Course:
         if not all(role.fits[node] for role, node in zip(verdicts.roles, place, strict=False)):
             return None
         return left.placed(resident.demand, *place)
-
-    def _learn(self, instance: int, place: tuple[int, int], stuck: list[Stuck]) -> None:
-        """Let later searches keep the room free without which others were stuck."""
-        model, legality = self._model, self._group.moves.legality
-        figures, home = model.figures, model.place(instance)
-        primary, secondary = place
-        if primary != home[0]:
-            room = model.free[primary] - figures.use[instance]
-            legality.keep_memory[primary] = max(legality.keep_memory[primary], room)
-        instances = self._group.state.frame.cluster
-        local = any(instances.instances[instances.instance_index[s.instance]].local for s in stuck)
-        for node in (primary, secondary):
-            if local and node >= 0 and node not in home:
-                room = model.disk_hard[node] - figures.disk[instance]
-                legality.keep_disk[node] = max(legality.keep_disk[node], room)

@@ -13,6 +13,7 @@ import numpy as np
 from ganeti_steward.allocators.balancing.local_search import LocalSearch
 from ganeti_steward.allocators.balancing.planning.best_moves import BestMoves, best_moves
 from ganeti_steward.allocators.balancing.planning.jobs import Limits, Planned, carry_out
+from ganeti_steward.allocators.balancing.planning.progress import Progress
 from ganeti_steward.allocators.score.tolerance import TOLERANCE
 from ganeti_steward.core.model.requests import MIN_GAIN_PER_GIB
 
@@ -29,30 +30,41 @@ if TYPE_CHECKING:
 _KICK: Final = (2, 6)
 
 
-def iterate(group: Group, rng: Random, kicks: int, locked: Mask | None = None) -> None:
+def iterate(
+    group: Group,
+    rng: Random,
+    kicks: int,
+    locked: Mask | None = None,
+    progress: Progress | None = None,
+) -> None:
     """Improve the model's placement, by the score and the price of copies.
 
-    ``kicks``: how many disturbances are tried; ``locked``: instances that stay where they are.
+    ``kicks``: how many disturbances are tried; ``locked``: instances that stay where they are;
+    ``progress``: see `LocalSearch`.
     """
     model = group.model
-    search = LocalSearch(group.moves, group.home, TOLERANCE, locked=locked)
+    search = LocalSearch(group.moves, group.home, TOLERANCE, locked=locked, progress=progress)
     search.run()
     best, value = model.placement, group.priced()
+    mark = progress.mark() if progress else None
     free = np.arange(len(group.residents)) if locked is None else np.flatnonzero(~locked)
     if not len(free):
         return
     for _ in range(kicks):
         for _ in range(rng.randint(*_KICK)):
-            _random_move(group, rng, int(rng.choice(free)))
+            _random_move(group, rng, int(rng.choice(free)), progress)
         search.run()
         found = group.priced()
         if found < value - TOLERANCE:
             best, value = model.placement, found
+            mark = progress.mark() if progress else None
         else:
             model.go(best)
+            if progress and mark:
+                progress.back(mark)
 
 
-def _random_move(group: Group, rng: Random, instance: int) -> None:
+def _random_move(group: Group, rng: Random, instance: int, progress: Progress | None) -> None:
     """Move an instance by any legal move, if there is one."""
     model, one = group.model, np.array([instance])
     p, s = model.place(instance)
@@ -65,8 +77,11 @@ def _random_move(group: Group, rng: Random, instance: int) -> None:
             group.moves.place_of(int(kind), p, s, int(target))
             for kind, target in zip(*np.nonzero(np.isfinite(gains)), strict=True)
         ]
-    if places:
-        model.move(instance, *rng.choice(places))
+    if not places:
+        return
+    place = rng.choice(places)
+    if progress is None or progress.passes(instance, place):
+        model.move(instance, *place)
 
 
 Jobs = tuple[Planned, ...]
@@ -90,6 +105,7 @@ class _Value(NamedTuple):
 
     worse_than_hbal: float
     copies_more: bool
+    """than hbal, where its path is legal"""
     cost: float
 
 
@@ -115,27 +131,33 @@ class Planner:
             return ()
         self._path = self._best_moves(as_hbal=True)
         self._best: Jobs = ()
+        self._refused, self._copies_count = False, self._is_legal(self._path)
         if not self._path.order and self._default:
             self._without_copies()
             return self._best
         self._offer_path(self._path)
         if not self._reaches_hbal or (self._group.diskless.any() and self._is_small):
             self._offer_path(self._best_moves(as_hbal=False))
+        if self._is_small:
+            once = self._best_moves(as_hbal=False, once=True)
+            self._offer(once.placement, once.order, rounds=1)
         if self._endless:
             self._search_on(rng)
         else:
             self._improve()
+        if self._refused:
+            self._keep_clear(rng)
         return self._best
 
     # -- searches
 
-    def _best_moves(self, *, as_hbal: bool) -> BestMoves:
+    def _best_moves(self, *, as_hbal: bool, once: bool = False) -> BestMoves:
         group = self._group
         if not self._default:
             group.set_price(self._per_gib)
         if self._is_small:
             group.moves.legality.as_hbal = as_hbal
-            path = best_moves(group, self._jobs_limit, self._bound, as_hbal=as_hbal)
+            path = best_moves(group, self._jobs_limit, self._bound, as_hbal=as_hbal, once=once)
             group.moves.legality.as_hbal = False
             return path
         LocalSearch(group.moves, group.home, _LEAST, self._jobs_limit).descend()
@@ -168,6 +190,22 @@ class Planner:
         self._descend(self._locked(first))
         self._offer(group.model.placement, first)
 
+    def _keep_clear(self, rng: Random) -> None:
+        """Go on from the best plan; every move is tested for what it leaves stuck."""
+        group, progress = self._group, Progress(self._group)
+        for one in self._best:
+            progress.take(one.instance, one.after, one.place)
+        self._go_to_end()
+        if self._endless:
+            group.set_price(0.0)
+            iterate(group, rng, self._kicks, None, progress)
+        else:
+            group.set_price(self._per_gib, group.model.placement if self._default else None)
+            moves, home = group.moves, group.home
+            LocalSearch(moves, home, self._least, self._jobs_limit, None, progress).run()
+        self._offer(group.model.placement)
+        self._offer(group.model.placement, progress.order)
+
     def _descend(self, locked: Mask | None) -> None:
         moves, home = self._group.moves, self._group.home
         LocalSearch(moves, home, self._least, self._jobs_limit, locked).run()
@@ -178,14 +216,28 @@ class Planner:
         gib = max(self._path.copied / 1024, 1.0)
         group.set_price(_SHARE * self._path.score / gib)
         self._go_to_end()
-        kicks = min(_KICKS[0] + group.size // _KICKS[2], _KICKS[1])
-        iterate(group, rng, kicks)
+        iterate(group, rng, self._kicks)
         self._offer(group.model.placement)
         first = self._first()
         self._go_to_end()
         group.set_price(0.0)
-        iterate(group, rng, kicks, self._locked(first))
+        iterate(group, rng, self._kicks, self._locked(first))
         self._offer(group.model.placement, first)
+
+    def _is_legal(self, path: BestMoves) -> bool:
+        """Whether a path keeps to the rules as it is, as far as its moves are known."""
+        group, progress = self._group, Progress(self._group)
+        group.model.go(group.home)
+        for instance, place in zip(path.order, path.places, strict=False):
+            legal = group.moves.legality.legal_to(instance, *place)
+            if not legal or not progress.passes(instance, place):
+                return False
+            group.model.move(instance, *place)
+        return True
+
+    @property
+    def _kicks(self) -> int:
+        return min(_KICKS[0] + self._group.size // _KICKS[2], _KICKS[1])
 
     # -- plans
 
@@ -196,8 +248,24 @@ class Planner:
             self._offer(path.there, first, rounds=1)
             if self._reaches_hbal:
                 break
+        self._offer_parts(path)
         if path.there is not path.placement:
             self._offer(path.placement, self._first(), rounds=1)
+
+    def _offer_parts(self, path: BestMoves) -> None:
+        """The longest first part of the moves that one job for each instance leads to.
+
+        Where a longer part cannot be reached, a shorter one mostly can: halving finds the end.
+        """
+        group, reached, beyond = self._group, 0, len(path.places) + self._reaches_hbal
+        while beyond - reached > 1 and not self._reaches_hbal:
+            middle = (reached + beyond) // 2
+            group.model.go(group.home)
+            for instance, place in zip(path.order[:middle], path.places, strict=False):
+                group.model.move(instance, *place)
+            first = tuple(dict.fromkeys(path.order[:middle]))
+            whole = self._offer(group.model.placement, first, rounds=1)
+            reached, beyond = (middle, beyond) if whole else (reached, middle)
 
     @property
     def _reaches_hbal(self) -> bool:
@@ -205,8 +273,11 @@ class Planner:
 
     def _offer(
         self, placement: Placement, first: Sequence[int] = (), rounds: int = _ROUNDS
-    ) -> None:
-        """Make jobs for a placement and keep them if they are the best so far."""
+    ) -> bool:
+        """Make jobs for a placement and keep them if they are the best so far.
+
+        Whether they lead there; False also where a limit ends them.
+        """
         group = self._group
         price, group.moves.preferences.price = group.moves.preferences.price, None
         for _ in range(rounds):
@@ -214,6 +285,7 @@ class Planner:
             jobs = self._cut(carried.jobs)
             if self._value(jobs) < self._value(self._best):
                 self._best = jobs
+            self._refused = self._refused or carried.stuck
             if not carried.left or len(carried.jobs) >= self._limits.jobs:
                 break
             locked = np.zeros(len(group.residents), np.bool_)
@@ -224,6 +296,7 @@ class Planner:
             group.moves.preferences.price = None
             placement = group.model.placement
         group.moves.preferences.price = price
+        return not carried.left
 
     def _first(self) -> list[int]:
         """The instances of the best plan's jobs that lead to hbal's final score."""
@@ -275,4 +348,5 @@ class Planner:
                 break
             copied, before = copied + one.copied, one.value
         worse = max(value - there, 0.0)
-        return _Value(worse, copied > self._path.copied + TOLERANCE, cost)
+        more = copied > self._path.copied + TOLERANCE
+        return _Value(worse, self._copies_count and more, cost)

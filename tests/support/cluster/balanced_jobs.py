@@ -34,11 +34,21 @@ class Course(NamedTuple):
 
 
 def course(
-    cluster: Cluster, jobs: Sequence[Job], *, forced: bool = False, one_job: bool = True
+    cluster: Cluster,
+    jobs: Sequence[Job],
+    *,
+    forced: bool = False,
+    one_job: bool = True,
+    group: int | None = None,
 ) -> Course:
-    """Carry out the jobs; ``one_job``: an instance in two jobs is a violation."""
+    """Carry out the jobs; ``one_job``: an instance in two jobs is a violation.
+
+    ``group``: index of the node group that is judged; None: all nodes.
+    """
     run = Replay(cluster, forced=forced)
     everywhere = np.ones(run.state.frame.size, np.bool_)
+    if group is not None:
+        everywhere = run.state.frame.group == group
     found = Course([Scorer(run.state, everywhere).score], [0.0], [])
     times = Counter(job[0]["instance_name"] for job in jobs)
     if one_job:
