@@ -132,6 +132,12 @@ BUILT_INS: Final = (
         hooks=("steward_plan",),
     ),
     BuiltIn(
+        "maintenance",
+        "ganeti_steward.plugins.maintenance.repairs.maintenance:PlannedMaintenance",
+        section="maintd",
+        hooks=("steward_plan",),
+    ),
+    BuiltIn(
         "harep",
         "ganeti_steward.plugins.maintenance.harep.plugin:Plugin",
         section="harep",

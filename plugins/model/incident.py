@@ -11,7 +11,8 @@ from __future__ import annotations
 from typing import Annotated, Final, NamedTuple
 
 from ganeti_steward.core.json_reader import Range
-from ganeti_steward.core.model.finding import object_id
+from ganeti_steward.core.model.finding import STATUSES as REPORTED
+from ganeti_steward.core.model.finding import object_id, severity
 from ganeti_steward.plugins.model.kept_object import kept_of, shortened
 
 #: ns since the epoch, as all times of incidents; to the year 2262.
@@ -53,6 +54,14 @@ _NOTE: Final = 2000
 _REASON: Final = 400
 #: Numbers of jobs in a record, the latest ones.
 _JOBS: Final = 500
+
+#: The action of a planned maintenance, which an admin requests: no node reports it.
+MAINTENANCE: Final = "maintenance"
+#: All actions of incidents, the least urgent first.
+ACTIONS: Final = (REPORTED[0], MAINTENANCE, *REPORTED[1:])
+
+#: A tag of a node, followed by the uuid of a maintenance: an admin's word that the work is over.
+DONE_TAG: Final = "maintd:done:"
 
 #: How a state looks to an admin.
 GOOD: Final = "good"
@@ -154,6 +163,26 @@ class Attempt(NamedTuple):
     """names of the nodes it could not be moved to, sorted"""
 
 
+class Maintenance(NamedTuple):
+    """What an admin requested for a healthy node, and how the node was before."""
+
+    choice: str
+    """what is done with instances that cannot migrate: refuse, stop or move"""
+    returns: bool = True
+    """whether instances go home at the end"""
+    ran: tuple[str, ...] = ()
+    """names of the instances that ran on the node when it began, sorted"""
+    drained: bool = False
+    """whether the node was drained when it began"""
+    worked: Time = 0
+    """when it became known that the work on the node is over; 0: not yet"""
+
+
+def action_severity(action: str) -> int:
+    """How severe an action is; that of a maintenance is less than all that nodes report."""
+    return 0 if action == MAINTENANCE else severity(action)
+
+
 class Incident(NamedTuple):
     """One incident; its record is the only memory of the daemon."""
 
@@ -165,7 +194,7 @@ class Incident(NamedTuple):
     original: bytes
     """the diagnose object, as canonical JSON; of a large one what is kept of it"""
     action: str
-    """the object's status: live-repair, evacuate or evacuate-failover"""
+    """the object's status: live-repair, evacuate or evacuate-failover; or `MAINTENANCE`"""
     status: str = NOTED
     tag: str = ""
     """the tag that was set on the node, or that will be set on success"""
@@ -208,6 +237,8 @@ class Incident(NamedTuple):
     """when Ganeti's out-of-band program last reported that the node has no power; 0: never"""
     object: str = ""
     """the hash of the diagnose object, of which ``original`` is a part; empty: it is all of it"""
+    maintenance: Maintenance | None = None
+    """with the action `MAINTENANCE`; its ``original`` is no report, only what was requested"""
 
     @property
     def object_id(self) -> str:
@@ -278,6 +309,11 @@ class Incident(NamedTuple):
         found = (one for one in self.attempts if one.instance == instance)
         return next(found, Attempt(instance, 0, 0, ""))
 
+    @property
+    def done_tag(self) -> str:
+        """The tag by which an admin says that the work on the node is over."""
+        return f"{DONE_TAG}{self.uuid}"
+
     def with_attempt(self, attempt: Attempt) -> Incident:
         """The incident with this in the place of an older attempt for the same instance."""
         others = [one for one in self.attempts if one.instance != attempt.instance]
@@ -292,4 +328,5 @@ class Incident(NamedTuple):
             self.cancel_tag,
             self.closed_tag,
             self.stopped_tag,
+            self.done_tag,
         )

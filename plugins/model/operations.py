@@ -40,6 +40,21 @@ def restart(instance: str) -> Job:
     return [stop, {"OP_ID": "OP_INSTANCE_STARTUP", "instance_name": instance, "force": False}]
 
 
+def stop(instance: str) -> Operation:
+    """Shut an instance down; Ganeti's watcher does not start it again."""
+    return {"OP_ID": "OP_INSTANCE_SHUTDOWN", "instance_name": instance}
+
+
+def start(instance: str) -> Operation:
+    """Start an instance on its primary."""
+    return {"OP_ID": "OP_INSTANCE_STARTUP", "instance_name": instance, "force": False}
+
+
+def copy_to(instance: str, node: str) -> Operation:
+    """Move an instance whose disks are on one node only: it is stopped while they are copied."""
+    return {"OP_ID": "OP_INSTANCE_MOVE", "instance_name": instance, "target_node": node}
+
+
 def out_of_band(node: str, command: str) -> Operation:
     """Have the out-of-band program of a node run: ``power-off`` or ``power-status``."""
     return {
@@ -96,6 +111,11 @@ def set_role(node: str, role: str) -> Operation:
     Another node is promoted where the master candidates become too few.
     """
     return {"OP_ID": SET_NODE_PARAMS, "node_name": node, role: True, "auto_promote": True}
+
+
+def take_back(node: str) -> Operation:
+    """Have a node that was drained get instances again."""
+    return {"OP_ID": SET_NODE_PARAMS, "node_name": node, "drained": False, "auto_promote": True}
 
 
 def set_tags(kind: str, name: str, tags: Sequence[str]) -> Operation:

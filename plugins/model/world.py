@@ -162,6 +162,10 @@ class World(NamedTuple):
         node = self.node(name)
         return node is not None and node.live
 
+    def running_on(self, name: str) -> list[Instance]:
+        """The instances that are meant to run on the node of this name, by name."""
+        return [one for one in self.instances_on(name) if one.uses_memory and one.primary == name]
+
     def instances_on(self, name: str) -> Iterator[Instance]:
         """The instances with that node as primary or secondary, by name."""
         return (instance for instance in self.cluster.instances if name in instance.nodes)

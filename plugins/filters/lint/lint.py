@@ -175,6 +175,7 @@ def _harmless(earlier: FilterRule, later: FilterRule) -> bool:
 OPCODES: Final = (
     "OP_NODE_SET_PARAMS",
     "OP_INSTANCE_MIGRATE",
+    "OP_INSTANCE_MOVE",
     "OP_INSTANCE_FAILOVER",
     "OP_INSTANCE_REPLACE_DISKS",
     "OP_TAGS_SET",

@@ -13,7 +13,7 @@ _COMMANDS: Final = {
     "incident": "list incidents of nodes, show, acknowledge and cancel them",
     "leftovers": "list what of a cluster names Steward, before it is uninstalled",
     "maintd": "turn reports of nodes into jobs: the maintenance daemon, and what steers it",
-    "maintenance": "plan in which rounds healthy nodes can be away, and what moves meanwhile",
+    "maintenance": "take healthy nodes out for a reboot, and back, with instances running on",
 }
 #: The same, of a package that need not be installed.
 _SIMULATION: Final = {

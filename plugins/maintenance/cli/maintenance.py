@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from ganeti_steward.core.builtins import ALLOCATION
-from ganeti_steward.core.commands.cluster_options import add_source_options, read_source
+from ganeti_steward.core.commands.cluster_options import (
+    add_reason_option,
+    add_source_options,
+    read_source,
+)
 from ganeti_steward.core.commands.configuration import configuration
 from ganeti_steward.core.commands.manual import add_subcommand, add_subcommands, describe
 from ganeti_steward.core.commands.tables import (
@@ -15,12 +20,26 @@ from ganeti_steward.core.commands.tables import (
     add_field_options,
     print_fields,
     print_json,
+    print_lines,
     print_notes,
 )
 from ganeti_steward.core.commands.terminal import progress
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
 from ganeti_steward.core.json_reader import counted
 from ganeti_steward.core.model.requests import EVAC_ALL, NodeEvacuate
+from ganeti_steward.plugins.maintenance.cli.cluster import add_submit_option, live_client
+from ganeti_steward.plugins.maintenance.cli.incident import incident_lines
+from ganeti_steward.plugins.maintenance.cli.requests import FIELDS as REQUEST_FIELDS
+from ganeti_steward.plugins.maintenance.cli.requests import (
+    USUAL,
+    in_the_way,
+    named,
+    requests_of,
+    row_of,
+    set_word,
+    write_requests,
+)
+from ganeti_steward.plugins.model.incident import Maintenance
 
 if TYPE_CHECKING:
     from ganeti_steward.allocators.rolling.roll import Roll, Round
@@ -262,7 +281,174 @@ def as_data(roll: Roll) -> dict[str, object]:
     }
 
 
+# -- requests
+
+
+def _start_options(one: argparse.ArgumentParser) -> None:
+    describe(
+        one,
+        {
+            "gnt-steward maintenance start node3": "empty node3 for a reboot",
+            "gnt-steward maintenance start node3 --stop --dry-run": "print what would happen",
+        },
+        statuses={EXIT_FAILURE: "a node cannot be away; nothing is requested then"},
+    )
+    one.add_argument("node", nargs="+", help="nodes, by name or uuid")
+    one.set_defaults(group=None, all=False)
+    _finish_request(one)
+
+
+def _roll_options(one: argparse.ArgumentParser) -> None:
+    describe(
+        one,
+        {
+            "gnt-steward maintenance roll --all": "one node after the other, but for the master",
+            "gnt-steward maintenance roll -G rack1 --dry-run": "print what would happen",
+        },
+        statuses={EXIT_FAILURE: "a node cannot be away; nothing is requested then"},
+    )
+    _add_nodes(one)
+    _finish_request(one)
+
+
+def _finish_request(one: argparse.ArgumentParser) -> None:
+    _add_choice(one)
+    text = "instances stay where they went"
+    one.add_argument("--no-return", action="store_true", help=text)
+    text = "print the moves that would be made, and request nothing"
+    one.add_argument("--dry-run", action="store_true", help=text)
+    add_reason_option(one)
+    one.set_defaults(act=_request)
+    # The cluster's key is on the master, where luxid is.
+    add_source_options(one, positional=False, files=False, rapi=False)
+
+
+def _request(options: argparse.Namespace) -> int:
+    """Write a record for each node; status 1, and none, where a node cannot be away."""
+    from ganeti_steward.allocators.rolling.fleet import MOVE, REFUSE, STOP
+    from ganeti_steward.allocators.rolling.roll import RollOptions, plan_roll
+    from ganeti_steward.allocators.rolling.rounds import Limits
+
+    cluster, known = read_source(options).cluster, requests_of(live_client(options))
+    names = node_names(options, cluster)
+    if options.all or options.group:
+        names = list(_without(cluster, names))
+    if faults := in_the_way(cluster, names, known):
+        raise StewardError("; ".join(faults))
+    choice = STOP if options.stop else MOVE if options.move else REFUSE
+    wanted = RollOptions(choice, Limits(at_once=1), returns=not options.no_return)
+    rules = _site_rules(configuration(ALLOCATION), names)
+    with progress("planning rounds"):
+        roll = plan_roll(cluster, names, wanted, rules)
+    print_notes(f"{one.node}: {one.sentence}{_helps(one.helps)}" for one in roll.impossible)
+    if roll.impossible:
+        return EXIT_FAILURE
+    if options.dry_run:
+        print(_summary(roll))
+        print_lines(
+            f"{leave.instance}: {leave.how} {leave.source} {leave.target}".rstrip()
+            for one in roll.rounds
+            for leave in one.leaves
+        )
+        return EXIT_OK
+    nodes = [cluster.node(name) for one in roll.rounds for name in one.nodes]
+    request = Maintenance(choice, not options.no_return)
+    for incident in write_requests(options, nodes, request, options.reason or ""):
+        print(f"Requested maintenance of {incident.node_name}: incident {incident.uuid}.")
+    return EXIT_OK
+
+
+def _without(cluster: Cluster, names: Sequence[str]) -> Iterator[str]:
+    """The nodes that a roll takes, with a note for each other one."""
+    for name in names:
+        node = cluster.node(name)
+        why = "it is offline" if node.offline else "it is the master" if node.master else ""
+        if why:
+            print_notes([f"{name} is left out: {why}"])
+        else:
+            yield name
+
+
+def _list_options(one: argparse.ArgumentParser) -> None:
+    describe(
+        one,
+        {
+            "gnt-steward maintenance list": "how far the maintenance of each node is",
+            "gnt-steward maintenance list -o node,state --no-headers": "for scripts",
+        },
+        units="Times are local, with the offset from UTC.",
+    )
+    add_field_options(one, REQUEST_FIELDS)
+    _finish_live(one, _list)
+
+
+def _finish_live(one: argparse.ArgumentParser, act: Callable[[argparse.Namespace], int]) -> None:
+    one.set_defaults(act=act)
+    add_source_options(one, positional=False, files=False)
+
+
+def _list(options: argparse.Namespace) -> int:
+    cluster = read_source(options).cluster
+    rows = [row_of(one, cluster) for one in requests_of(live_client(options))]
+    print_fields(options, REQUEST_FIELDS, USUAL, rows)
+    return EXIT_OK
+
+
+def _named_options(one: argparse.ArgumentParser) -> None:
+    one.add_argument("node", help="a node, or the uuid of its maintenance")
+
+
+def _show_options(one: argparse.ArgumentParser) -> None:
+    describe(one, {"gnt-steward maintenance show node3": "all that is recorded of it"})
+    _named_options(one)
+    _finish_live(one, _show)
+
+
+def _show(options: argparse.Namespace) -> int:
+    cluster = read_source(options).cluster
+    one = named(requests_of(live_client(options)), cluster, options.node)
+    row = row_of(one, cluster)
+    print_lines(f"{REQUEST_FIELDS[name]}: {_text(row[name])}" for name in REQUEST_FIELDS)
+    print_lines(incident_lines(one.incident, one.incident.original, one.signature))
+    return EXIT_OK
+
+
+def _text(value: Value) -> str:
+    if isinstance(value, str | int):
+        return str(value)
+    return ", ".join(value) or "-"
+
+
+def _done_options(one: argparse.ArgumentParser) -> None:
+    describe(one, {"gnt-steward maintenance done node3": "node3 was rebooted: take it back"})
+    _word_options(one, "done")
+
+
+def _cancel_options(one: argparse.ArgumentParser) -> None:
+    describe(one, {"gnt-steward maintenance cancel node3": "do nothing more about node3"})
+    _word_options(one, "cancel")
+
+
+def _word_options(one: argparse.ArgumentParser, word: str) -> None:
+    _named_options(one)
+    add_submit_option(one)
+    add_reason_option(one)
+    _finish_live(one, partial(_word, word))
+
+
+def _word(word: str, options: argparse.Namespace) -> int:
+    client = live_client(options)
+    one = named(requests_of(client), read_source(options).cluster, options.node)
+    return set_word(client, one, word, submit=options.submit)
+
+
 #: Name -> description, and what declares the options.
 _SUBCOMMANDS: Final[Mapping[str, tuple[str, Callable[[argparse.ArgumentParser], None]]]] = {
     "plan": ("the rounds in which nodes can be away, and what moves", _plan_options),
+    "start": ("empty nodes for maintenance, one after the other", _start_options),
+    "roll": ("the same for all nodes, or a node group", _roll_options),
+    "list": ("each maintenance that is recorded, and how far it is", _list_options),
+    "show": ("one maintenance with all that is recorded", _show_options),
+    "done": ("the work on a node is over: take it back", _done_options),
+    "cancel": ("do nothing more about a node", _cancel_options),
 }

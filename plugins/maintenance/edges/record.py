@@ -21,10 +21,15 @@ from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.ganeti.signing import strict_json
 from ganeti_steward.core.json_nesting import load_json
 from ganeti_steward.core.json_reader import describe, quoted
-from ganeti_steward.core.model.finding import STATUSES as ACTIONS
 from ganeti_steward.core.model.finding import is_object_id
 from ganeti_steward.core.typed_json import from_json, to_json
-from ganeti_steward.plugins.model.incident import READY_TAG, STATUSES, Incident
+from ganeti_steward.plugins.model.incident import (
+    ACTIONS,
+    MAINTENANCE,
+    READY_TAG,
+    STATUSES,
+    Incident,
+)
 from ganeti_steward.plugins.model.world import diagnose_object
 
 #: The version this module writes, and the only one it reads.
@@ -44,6 +49,8 @@ def members_of(incident: Incident) -> dict[str, Any]:
     if not members["object"]:
         # The version before does not know it.
         del members["object"]
+    if not incident.maintenance:
+        del members["maintenance"]
     return members
 
 
@@ -74,6 +81,8 @@ def incident_of(members: dict[str, Any]) -> Incident:
     ):
         if value not in known:
             raise ValueError(f"key {name!r}: {quoted(value)} is none of {', '.join(known)}")
+    if (incident.action == MAINTENANCE) != (incident.maintenance is not None):
+        raise ValueError(f"key 'maintenance': the action is {incident.action}")
     if incident.object and not is_object_id(incident.object):
         raise ValueError(f"key 'object': {quoted(incident.object)} is not the hash of an object")
     # The version before wrote whole objects: their incidents stay the same.

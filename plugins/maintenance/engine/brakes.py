@@ -28,6 +28,9 @@ from ganeti_steward.plugins.model.world import Reported, World
 
 _SECOND: Final = 10**9
 
+#: As many causes are named in a sentence.
+_SHOWN: Final = 5
+
 _NO_EFFECTS: Final = Effects()
 
 _Case = TypeVar("_Case")
@@ -100,7 +103,7 @@ def _not_observed(case: RepairCase) -> Held | None:
 
     A node that is off reports nothing; then the word of an admin about this incident counts.
     """
-    if case.incident.state.begun:
+    if case.incident.state.begun or case.incident.maintenance:
         return None
     found = case.world.observations.get(case.incident.node)
     if isinstance(found, Reported):
@@ -115,7 +118,7 @@ def _not_observed(case: RepairCase) -> Held | None:
 
 def _hold(case: RepairCase) -> Held | None:
     elapsed = (case.world.now - case.incident.observed_since) / _SECOND
-    if case.incident.state.begun or elapsed >= case.config.hold_time:
+    if case.incident.state.begun or case.incident.maintenance or elapsed >= case.config.hold_time:
         return None
     return braked(
         case,
@@ -162,6 +165,57 @@ def _most_nodes(case: RepairCase) -> Held | None:
 def is_under_repair(incident: Incident) -> bool:
     """Whether something is being done to its node."""
     return incident.state.under_repair or any(one.step not in AFTERWARDS for one in incident.open)
+
+
+def _gate(case: RepairCase) -> Held | None:
+    """No healthy node is taken out while anything else is wrong."""
+    if not case.incident.maintenance or case.incident.state.begun:
+        return None
+    own, world = case.node, case.world
+    ill = [
+        f"incident {one.uuid} of {one.node_name} ({one.action}) is {one.status}"
+        for one in sorted(world.incidents.values(), key=lambda one: one.uuid)
+        if _closes_gate(one)
+    ]
+    silent = [
+        f"{one.name} does not answer"
+        for one in world.cluster.nodes
+        if not (one.offline or one.live) and one.vm_capable
+    ]
+    if not (ill or silent):
+        return None
+    first = "; ".join((*ill, *silent)[:_SHOWN])
+    more = len(ill) + len(silent) - _SHOWN
+    rest = f"; and {more} more" if more > 0 else ""
+    sentence = f"the maintenance of {own.name} waits: {first}{rest}"
+    return braked(case, "gate", sentence, incidents=len(ill), silent=len(silent))
+
+
+def _closes_gate(incident: Incident) -> bool:
+    """Whether no maintenance begins because of an incident."""
+    if incident.maintenance:
+        return bool(incident.state.avoided) and not incident.state.active
+    return bool(incident.state.avoided)
+
+
+def _apart(case: RepairCase) -> Held | None:
+    """Two nodes with an instance in common are not away at the same time."""
+    if not case.incident.maintenance or case.incident.state.begun:
+        return None
+    away = {
+        one.node_name
+        for one in case.world.incidents.values()
+        if one.node != case.incident.node and is_under_repair(one)
+    }
+    shared = sorted(
+        f"{one.name} of {', '.join(sorted(away.intersection(one.nodes)))}"
+        for one in case.world.instances_on(case.node.name)
+        if away.intersection(one.nodes)
+    )
+    if not shared:
+        return None
+    sentence = f"{case.node.name} has {len(shared)} instances in common with nodes that are away: "
+    return braked(case, "apart", sentence + ", ".join(shared[:_SHOWN]), instances=len(shared))
 
 
 def storm(case: BrakeCase) -> Held | None:
@@ -297,6 +351,8 @@ BEFORE_PLAN: Final[tuple[Brake, ...]] = (
     _hold,
     _master,
     _most_nodes,
+    _gate,
+    _apart,
     storm,
 )
 #: Judged for what was planned.

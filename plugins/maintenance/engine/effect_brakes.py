@@ -18,6 +18,7 @@ from ganeti_steward.plugins.maintenance.engine.brakes import (
     waiting,
 )
 from ganeti_steward.plugins.model.incident import (
+    DONE_TAG,
     OPT_OUT_TAG,
     PAUSE_TAG,
     STOPPED_TAG,
@@ -27,7 +28,13 @@ from ganeti_steward.plugins.model.task import Held, Task
 from ganeti_steward.plugins.model.world import Reported, World
 
 #: Tags by which a person permits something, and those by which one holds something back.
-_WORDS: Final = (f"+{STOPPED_TAG}", "+maintd:approve:", f"-{OPT_OUT_TAG}", f"-{PAUSE_TAG}")
+_WORDS: Final = (
+    f"+{STOPPED_TAG}",
+    f"+{DONE_TAG}",
+    "+maintd:approve:",
+    f"-{OPT_OUT_TAG}",
+    f"-{PAUSE_TAG}",
+)
 
 
 def facts_of(world: World) -> ClusterFacts:

@@ -6,12 +6,11 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final
 
-from ganeti_steward.core.model.finding import severity
 from ganeti_steward.core.model.job_state import CANCELED, LOST, NOT_STARTED, SUCCESS, JobState
 from ganeti_steward.plugins.maintenance.engine.decision import NEVER_CAME, NOT_KNOWN
 from ganeti_steward.plugins.maintenance.engine.ledger import Ledger, command_key
 from ganeti_steward.plugins.maintenance.engine.transitions import Event
-from ganeti_steward.plugins.model.incident import Incident, Submission
+from ganeti_steward.plugins.model.incident import Incident, Submission, action_severity
 from ganeti_steward.plugins.model.task import (
     AFTERWARDS,
     COMMAND,
@@ -102,13 +101,21 @@ def _command(ledger: Ledger, uuid: str, submission: Submission) -> None:
 
 
 def complete(ledger: Ledger, uuid: str, reason: str) -> None:
-    """Complete an incident, and with it the less severe active ones of its node."""
+    """Complete an incident, and with it the less severe active ones of its node.
+
+    A maintenance that is over need not be acknowledged.
+    """
+    if ledger.incidents[uuid].maintenance:
+        ledger.happen(uuid, Event.TAKEN_BACK, reason)
+        return
     ledger.happen(uuid, Event.DONE, reason)
     incident = ledger.incidents[uuid]
     if not incident.state.succeeded:
         return
     for other in ledger.all(lambda one: one.active and one.node == incident.node):
-        if severity(other.action) < severity(incident.action):
+        if other.maintenance:
+            continue
+        if action_severity(other.action) < action_severity(incident.action):
             ledger.happen(
                 other.uuid,
                 Event.WORSE_DONE,

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from ganeti_steward.core.model.cluster import Node
-from ganeti_steward.core.model.finding import STATUSES
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.engine.decision import Change, Inputs, Recent, Started
 from ganeti_steward.plugins.maintenance.engine.transitions import OBSERVED, Event, apply
-from ganeti_steward.plugins.model.incident import Incident
+from ganeti_steward.plugins.model.incident import ACTIONS, Incident
 from ganeti_steward.plugins.model.task import Held
 from ganeti_steward.plugins.model.world import World
 
@@ -81,4 +80,4 @@ class Ledger:
 
 def urgency(incident: Incident) -> tuple[int, int, str]:
     """The order in which incidents get nodes: the most severe first, then the oldest."""
-    return -STATUSES.index(incident.action), incident.first_seen, incident.uuid
+    return -ACTIONS.index(incident.action), incident.first_seen, incident.uuid

@@ -19,9 +19,11 @@ from ganeti_steward.plugins.maintenance.engine.transitions import Event
 from ganeti_steward.plugins.model.incident import (
     CANCEL_TAG,
     CLOSED_TAG,
+    DONE_TAG,
     READY_TAG,
     STOPPED_TAG,
     Incident,
+    action_severity,
 )
 from ganeti_steward.plugins.model.task import TAG
 from ganeti_steward.plugins.model.world import Reported
@@ -132,7 +134,7 @@ def _has_room(ledger: Ledger, node: Node, report: Reported) -> bool:
 
 def _is_worst(known: Iterable[Incident], report: Reported) -> bool:
     """Whether a report is more severe than all incidents of its node: it must not be missed."""
-    return all(severity(one.action) < severity(report.status) for one in known)
+    return all(action_severity(one.action) < severity(report.status) for one in known)
 
 
 def _needs_nothing(ledger: Ledger, incident: Incident) -> bool:
@@ -167,9 +169,28 @@ def apply_tags(ledger: Ledger) -> None:
             ledger.happen(incident.uuid, Event.CANCEL, f"tag {incident.cancel_tag} was set")
         else:
             _apply_result_tag(ledger, ledger.incidents[incident.uuid], node)
+    for incident in ledger.all(lambda one: one.maintenance is not None):
+        _apply_word(ledger, incident)
     for incident in ledger.all(lambda one: one.state.withdrawn):
         ledger.cancels += queued_jobs(ledger, incident)
     _report_unknown_tags(ledger)
+
+
+def _apply_word(ledger: Ledger, incident: Incident) -> None:
+    """Note that the work of a maintenance is over; forget one that is over itself."""
+    tags = ledger.world.nodes[incident.node].tags
+    request = incident.maintenance
+    if request and incident.state.under_repair and incident.done_tag in tags:
+        worked = request.worked or ledger.now
+        ledger.update(incident._replace(maintenance=request._replace(worked=worked)))
+    elapsed = (ledger.now - incident.changed) / _SECOND
+    if (
+        incident.state.handled
+        and elapsed >= ledger.config.healthy_delay
+        and not (incident.open or {*tags} & {*incident.own_tags})
+    ):
+        reason = f"the maintenance has been over for {elapsed:.0f} s"
+        ledger.happen(incident.uuid, Event.FOLDED, reason)
 
 
 def _apply_result_tag(ledger: Ledger, incident: Incident, node: Node) -> None:
@@ -207,7 +228,7 @@ def _report_unknown_tags(ledger: Ledger) -> None:
     known |= {f"{STOPPED_TAG}{uuid}" for uuid in ledger.world.nodes}
     for node in ledger.world.cluster.nodes:
         for tag in sorted({*node.tags} - known):
-            if tag.startswith((CANCEL_TAG, CLOSED_TAG, STOPPED_TAG)):
+            if tag.startswith((CANCEL_TAG, CLOSED_TAG, DONE_TAG, STOPPED_TAG)):
                 ledger.hold(node.name, "unknown", f"tag {tag} names no incident")
         _report_stale_word(ledger, node)
 
@@ -237,14 +258,14 @@ def apply_reports(ledger: Ledger) -> None:
 
 def _apply_silence(ledger: Ledger, node: Node) -> None:
     """Begin the healthy delay again: it is time in which the node was seen to be healthy."""
-    for incident in ledger.all(lambda one: one.node == node.uuid):
+    for incident in ledger.all(lambda one: one.node == node.uuid and not one.maintenance):
         if incident.healthy_since is not None and incident.silent_since is None:
             ledger.update(incident._replace(silent_since=ledger.now))
 
 
 def _apply_report(ledger: Ledger, node: Node, report: Reported) -> None:
     known = False
-    for incident in ledger.all(lambda one: one.node == node.uuid):
+    for incident in ledger.all(lambda one: one.node == node.uuid and not one.maintenance):
         if incident.object_id == report.object_id:
             known = True
             _seen(ledger, incident)

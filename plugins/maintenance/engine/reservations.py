@@ -75,6 +75,8 @@ def avoided_nodes(world: World) -> dict[str, str]:
     """Nodes nothing is moved to -> why: ill, under repair, their repair failed, or excluded."""
     found = dict.fromkeys(sorted(world.excluded_nodes()), f"is excluded by the tag {OPT_OUT_TAG}")
     for incident in sorted(world.incidents.values(), key=lambda one: one.uuid):
+        if incident.maintenance and not incident.state.begun:
+            continue  # its node is healthy
         if incident.node in world.nodes and (why := incident.state.avoided):
             name = world.nodes[incident.node].name
             found[name] = f"has {why} incident {incident.uuid} ({incident.action})"
@@ -90,7 +92,11 @@ def passing_nodes(world: World, config: Maintd) -> frozenset[str]:
     A command of a live-repair is running there, or has succeeded and the node was not diagnosed
     since; or the report may be a false alarm: nothing is done about it before the hold time.
     """
-    incidents = [one for one in world.incidents.values() if one.node in world.nodes]
+    incidents = [
+        one
+        for one in world.incidents.values()
+        if one.node in world.nodes and (one.state.begun or not one.maintenance)
+    ]
     passing = {one.node for one in incidents if _ends_soon(one, world.now, config)}
     lasting = {one.node for one in incidents if one.state.avoided} - passing
     known = {

@@ -203,6 +203,8 @@ class Tasks:
             reason = f"planned again after it succeeded {times} times in a row: {task.reason}"
             self._ledger.happen(incident.uuid, Event.FAILURE, reason)
             return
+        incident = _with_origin(incident, self._ledger.world)
+        self._ledger.update(incident)
         demoted = effects_of(task.jobs, self._facts).demoted.union(incident.demoted)
         self._reserve(incident._replace(demoted=tuple(sorted(demoted))), task, found)
 
@@ -239,6 +241,16 @@ class Tasks:
         self.started.append(Started(uuid, submission.id, task))
 
 
+def _with_origin(incident: Incident, world: World) -> Incident:
+    """A maintenance that begins now, with how its node was before."""
+    request, node = incident.maintenance, world.nodes.get(incident.node)
+    if request is None or node is None or incident.state.begun:
+        return incident
+    ran = [one.name for one in world.running_on(node.name)]
+    origin = request._replace(ran=tuple(sorted(ran)), drained=node.drained)
+    return incident._replace(maintenance=origin)
+
+
 def _with_targets(incident: Incident, task: Task) -> Incident:
     """The incident, with the nodes to which each instance is moved now."""
     for name, job in zip(task.each, task.jobs, strict=False):
@@ -262,10 +274,11 @@ def _submission_id(uuid: str, step: str, now: int) -> str:
 def _tag_task(incident: Incident, node: Node) -> Task | None:
     """What is to be tagged on the node, or removed from it; None when all is as it should be."""
     nodes = frozenset({node.name})
-    if incident.state.withdrawn:
+    what = "canceled" if incident.state.withdrawn else "completed"
+    if incident.state.withdrawn or (incident.maintenance and incident.state.handled):
         tags = [tag for tag in incident.own_tags if tag in node.tags]
         job = [remove_tags("node", node.name, tags)]
-        reason = f"remove {', '.join(tags)} from node {node.name}: the incident was canceled"
+        reason = f"remove {', '.join(tags)} from node {node.name}: the incident was {what}"
         return Task(UNTAG, nodes, frozenset(), reason, (job,)) if tags else None
     if incident.tagged or not incident.state.result:
         return None

@@ -34,6 +34,7 @@ class Event(Enum):
     FAILURE = "a job failed, or the repair is impossible"
     WORSE_DONE = "a more severe incident of the node completed"
     CANCEL = "cancel requested"
+    TAKEN_BACK = "the maintenance of the node is over"
     TAG_REMOVED = "tag removed"
     TAG_REMOVED_CLOSED = "tag removed, volumes are closed"
     HEALTHY = "not reported for the healthy delay"
@@ -56,6 +57,7 @@ TABLE: Final[dict[tuple[str, Event], str]] = {
     (PENDING, Event.DONE): COMPLETED,
     (PENDING, Event.FAILURE): FAILED,
     (PENDING, Event.WORSE_DONE): COMPLETED,
+    (PENDING, Event.TAKEN_BACK): ACKNOWLEDGED,
     (PENDING, Event.CANCEL): CANCELED,
     (PENDING, Event.HEALTHY_UNDONE): FORGOTTEN,
     (PENDING, Event.NODE_LEFT): FORGOTTEN,

@@ -22,7 +22,7 @@ from ganeti_steward.plugins.maintenance.queue.short_jobs import (
     run_short,
 )
 from ganeti_steward.plugins.model.disks import DiskHealth
-from ganeti_steward.plugins.model.incident import JOB_SOURCE, Incident
+from ganeti_steward.plugins.model.incident import JOB_SOURCE, MAINTENANCE, Incident
 from ganeti_steward.plugins.model.storage import (
     DEGRADED,
     FAULTY,
@@ -74,8 +74,13 @@ def _queries(world: World, jobs: Mapping[int, JobState]) -> Iterator[_Query]:
             continue
         by_other: dict[str, list[str]] = {}
         for one in world.instances_on(node.name):
-            if one.template == "drbd" and one.up and one.primary == node.name:
-                by_other.setdefault("".join(one.secondaries), []).append(one.name)
+            if (
+                one.template == "drbd"
+                and one.up
+                and (incident.maintenance or one.primary == node.name)
+            ):
+                other = next(name for name in one.nodes if name != node.name)
+                by_other.setdefault(other, []).append(one.name)
         for other, names in sorted(by_other.items()):
             if world.answers(other):
                 yield _Query(incident.uuid, tuple(names))
@@ -83,11 +88,11 @@ def _queries(world: World, jobs: Mapping[int, JobState]) -> Iterator[_Query]:
 
 def _needs_reading(incident: Incident, jobs: Mapping[int, JobState]) -> bool:
     """While it waits to begin they are read once, so that it is known when they were in sync."""
-    if not incident.active or incident.action not in EVACUATIONS:
+    if not incident.active or incident.action not in (*EVACUATIONS, MAINTENANCE):
         return False
     if not all(one.jobs and _have_ended(one.jobs, jobs) for one in incident.open):
         return False
-    return incident.state.begun or not incident.synced
+    return incident.state.begun or not (incident.synced or incident.maintenance)
 
 
 def _have_ended(numbers: Iterable[int], jobs: Mapping[int, JobState]) -> bool:

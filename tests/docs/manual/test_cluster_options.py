@@ -49,6 +49,13 @@ ARGUMENTS: Final = {
     "incident list": "",
     "incident show": "5b0c9f7e",
     "leftovers": "",
+    "maintenance cancel": "NODE",
+    "maintenance done": "NODE",
+    "maintenance list": "",
+    "maintenance plan": "NODE",
+    "maintenance roll": "--all",
+    "maintenance show": "NODE",
+    "maintenance start": "NODE",
     "maintd pause": "work",
     "maintd plan": "",
     "maintd resume": "",
@@ -122,4 +129,9 @@ def test_others_offer_no_file_and_no_rapi() -> None:
     for_files = {command for command, _ in offered(tuple(FILES))}
     assert not [one for one in for_files if one.startswith(LIVE)]
     by_rapi = {command for command, _ in offered(("--rapi",))}
-    assert ARGUMENTS.keys() - by_rapi == {"incident adopt", "maintd plan"}
+    assert ARGUMENTS.keys() - by_rapi == {
+        "incident adopt",
+        "maintd plan",
+        "maintenance roll",
+        "maintenance start",
+    }

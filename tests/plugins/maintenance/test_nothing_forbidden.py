@@ -18,6 +18,7 @@ from storage_worlds import OK, lvm, report
 from worlds import SECOND, incident, instance, node, uuid_of
 
 from ganeti_steward.core.builtins import BUILT_INS
+from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.config.parse import parse_config
 from ganeti_steward.core.model.context import Context
 from ganeti_steward.core.model.finding import MISSING
@@ -31,7 +32,7 @@ from ganeti_steward.plugins.maintenance.engine.step import step
 from ganeti_steward.plugins.maintenance.harep.plugin import Plugin as Harep
 from ganeti_steward.plugins.maintenance.rebalance.plugin import Rebalancing
 from ganeti_steward.plugins.maintenance.repairs.planner import PluginPlanner
-from ganeti_steward.plugins.model.incident import Incident
+from ganeti_steward.plugins.model.incident import MAINTENANCE, Incident, Maintenance
 from ganeti_steward.plugins.model.operations import SET_NODE_PARAMS
 from ganeti_steward.plugins.model.storage import NodeStorage
 from ganeti_steward.plugins.model.task import RoutinePlan, Task
@@ -74,6 +75,7 @@ SOURCES: Final = {
     "storage": Source(report("/dev/sda"), lvm({"a": "/dev/sda"}, closed=(), sides={})),
     "storage, missing": Source(report("/dev/sda"), lvm(closed=("/dev/sda",), volumes=[MISSING])),
     "example of steward_plan": Source(incident("n1").original, tags=("drain-only",)),
+    "maintenance": Source(canonical({"status": MAINTENANCE})),
     "harep": Source(routine="harep", roles={"drained": True}),
     "harep, lost": Source(routine="harep", roles={"offline": True}, status="ERROR_nodeoffline"),
     "rebalance": Source(routine="rebalance"),
@@ -117,6 +119,9 @@ def begin(source: Source, situation: str) -> World:
         action = re.findall(rb'"status":"([a-z-]+)"', source.original)[-1].decode()
         seen["n1"] = Reported(source.original, action, "fix", 0)
         known = [incident("n1", action)._replace(original=source.original)]
+        if action == MAINTENANCE:
+            seen["n1"], request = OK, Maintenance("refuse")
+            known = [incident("n1", action, maintenance=request)]
     if situation == "silent":
         seen["n1"] = Silent(0, "no connection")
     made = worlds.world(
@@ -220,7 +225,9 @@ def forbidden(now: World, task: Task) -> list[str]:
     faults = [f"touches the whole cluster: {one}" for one in effects.whole]
     for name in effects.out:
         one = nodes[name]
-        begun = any(i.node_name == name and i.open for i in now.incidents.values())
+        begun = any(
+            i.node_name == name and (i.open or i.maintenance) for i in now.incidents.values()
+        )
         if one.master:
             faults.append(f"the master {name} leaves")
         if OFF in one.tags + now.groups[one.group].tags:

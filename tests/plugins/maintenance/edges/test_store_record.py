@@ -11,14 +11,16 @@ from hypothesis import strategies as st
 
 from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.model.finding import EVACUATE
-from ganeti_steward.core.model.finding import STATUSES as ACTIONS
 from ganeti_steward.plugins.maintenance.edges.record import read_record, write_record
 from ganeti_steward.plugins.model.incident import (
+    ACTIONS,
+    MAINTENANCE,
     STATUSES,
     Attempt,
     Count,
     Incident,
     JobNumber,
+    Maintenance,
     Submission,
     Time,
 )
@@ -61,6 +63,7 @@ def fields(kind: type) -> dict[str, Any]:
 #: Any value of each field, those that are added later included.
 SUBMISSIONS = st.builds(Submission, **fields(Submission))
 ATTEMPTS = st.builds(Attempt, **fields(Attempt))
+TYPES[Maintenance | None] = st.none()
 TYPES[tuple[Attempt, ...]] = st.lists(ATTEMPTS, max_size=2).map(tuple)
 TYPES[tuple[Submission, ...]] = st.lists(SUBMISSIONS, max_size=2).map(tuple)
 INCIDENTS = st.builds(
@@ -74,8 +77,13 @@ INCIDENTS = st.builds(
 )
 
 
-@given(INCIDENTS)
-def test_there_and_back(incident: Incident) -> None:
+REQUESTS = st.builds(Maintenance, **fields(Maintenance))
+
+
+@given(INCIDENTS, REQUESTS)
+def test_there_and_back(incident: Incident, request: Maintenance) -> None:
+    if incident.action == MAINTENANCE:
+        incident = incident._replace(maintenance=request)
     text = write_record(incident)
     assert read_record(text) == incident
     assert text.isascii()
@@ -128,7 +136,7 @@ for _ in range(100):
         (changed(original=[]), "key 'original': an object is expected, found a list"),
         (changed(original={"x": float("nan")}), "the record is not JSON: NaN is not JSON"),
         (changed(status="done"), "key 'status': 'done' is none of noted, pending, completed, fail"),
-        (changed(action="sing"), "key 'action': 'sing' is none of Ok, live-repair, evacuate, evac"),
+        (changed(action="sing"), "key 'action': 'sing' is none of Ok, maintenance, live-repair"),
         (changed(tagged=1), "key 'tagged': true or false is expected, found the number 1"),
         (changed(jobs=[True]), "key 'jobs': a whole number is expected, found true"),
         (changed(jobs=5), "key 'jobs': a list is expected, found the number 5"),

@@ -1,0 +1,187 @@
+"""Requests of planned maintenance: written as signed records, ended by tags of the node."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+from uuid import uuid4
+
+from ganeti_steward.core.canonical_json import canonical
+from ganeti_steward.core.commands.cluster_options import source_options
+from ganeti_steward.core.commands.tables import Value, print_notes
+from ganeti_steward.core.errors import EXIT_OK, StewardError
+from ganeti_steward.core.ganeti.sources import open_luxid
+from ganeti_steward.plugins.maintenance.cli.cluster import (
+    IGNORED,
+    own_key,
+    read_incidents,
+    run_tag_job,
+)
+from ganeti_steward.plugins.maintenance.edges.store import Store
+from ganeti_steward.plugins.model.incident import MAINTENANCE, Incident, Maintenance
+from ganeti_steward.plugins.model.operations import set_tags
+from ganeti_steward.plugins.texts import local_time
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ganeti_steward.core.ganeti.luxi import Luxi
+    from ganeti_steward.core.ganeti.rapi import Rapi
+    from ganeti_steward.core.model.cluster import Cluster, Node
+
+#: Fields of the list of maintenances -> headings.
+FIELDS: Final = {
+    "uuid": "UUID",
+    "node": "Node",
+    "state": "State",
+    "status": "Status",
+    "choice": "Choice",
+    "returns": "Returns",
+    "ran": "Instances",
+    "requested": "Requested",
+    "changed": "Changed",
+    "signature": "Signature",
+    "note": "Note",
+}
+USUAL: Final = ("node", "state", "requested", "changed", "note")
+
+
+class Requested(NamedTuple):
+    """A maintenance as its record has it."""
+
+    incident: Incident
+    request: Maintenance
+    signature: str
+
+
+def requests_of(client: Luxi | Rapi) -> list[Requested]:
+    """All that are recorded, in the order in which nodes are taken; raises StewardError."""
+    found = read_incidents(client)
+    print_notes(found.faults)
+    return [
+        Requested(one.incident, one.incident.maintenance, one.signature)
+        for one in found.records
+        if one.incident.maintenance
+    ]
+
+
+def write_requests(
+    options: argparse.Namespace, nodes: Sequence[Node], request: Maintenance, reason: str
+) -> list[Incident]:
+    """Write a record for each of these nodes, which are taken in this order.
+
+    ``reason``: why, in the admin's words.  Raises StewardError; the records before it are written
+    then.
+    """
+    client, key = open_luxid(source_options(options)), own_key()
+    store = Store(client, lambda: key.key, counters=key.counters)
+    store.read_all()
+    now, written = time.time_ns(), []
+    for number, node in enumerate(nodes):
+        incident = _incident(node, request, now + number, reason)
+        store.write(incident)
+        written.append(incident)
+    return written
+
+
+def _incident(node: Node, request: Maintenance, now: int, reason: str) -> Incident:
+    wanted = {"choice": request.choice, "returns": request.returns}
+    made = Incident(
+        str(uuid4()),
+        node.uuid,
+        node.name,
+        canonical({"status": MAINTENANCE, "request": wanted}),
+        MAINTENANCE,
+        first_seen=now,
+        observed_since=now,
+        changed=now,
+        progressed=now,
+        note=f"requested: {reason}" if reason else "requested",
+        maintenance=request,
+    )
+    return made._replace(tag=made.ready_tag)
+
+
+def in_the_way(cluster: Cluster, names: Sequence[str], known: Sequence[Requested]) -> list[str]:
+    """Why a request for these nodes is refused, a sentence each."""
+    active = {one.incident.node for one in known if one.incident.active}
+    nodes = [cluster.node(name) for name in names]
+    faults = [f"{one.name} has an active maintenance" for one in nodes if one.uuid in active]
+    faults += [f"{one.name} is offline" for one in nodes if one.offline]
+    faults += [
+        f"{one.name} is the master: another node has to be the master first (gnt-cluster "
+        "master-failover there)"
+        for one in nodes
+        if one.master
+    ]
+    return faults
+
+
+def row_of(one: Requested, cluster: Cluster) -> Mapping[str, Value]:
+    """A maintenance for the list."""
+    incident, request = one.incident, one.request
+    return {
+        "uuid": incident.uuid,
+        "node": incident.node_name,
+        "state": state_of(incident, request, cluster),
+        "status": incident.status,
+        "choice": request.choice,
+        "returns": request.returns,
+        "ran": request.ran,
+        "requested": local_time(incident.first_seen),
+        "changed": local_time(incident.changed),
+        "signature": one.signature,
+        "note": incident.note,
+    }
+
+
+def state_of(incident: Incident, request: Maintenance, cluster: Cluster) -> str:
+    """How far it is, in one word."""
+    if not incident.active:
+        return "done" if incident.state.succeeded else incident.status
+    node = cluster.nodes_by_uuid.get(incident.node)
+    if not incident.state.begun or node is None:
+        return "requested"
+    if request.worked:
+        return "returning" if node.drained and not request.drained else "home"
+    runs = any(one.uses_memory and one.primary == node.name for one in cluster.instances)
+    return "emptying" if runs or not node.drained else "ready"
+
+
+def named(known: Sequence[Requested], cluster: Cluster, word: str) -> Requested:
+    """The maintenance of a node, or of the uuid that begins so; raises StewardError.
+
+    Of several of one node it is the latest.
+    """
+    from ganeti_steward.allocators.state.names import named as nodes_named  # imports the engine
+
+    names = nodes_named(cluster.nodes, word)
+    found = [one for one in known if one.incident.node_name in names]
+    found = found or [one for one in known if word and one.incident.uuid.startswith(word)]
+    if not found:
+        raise StewardError(f"no maintenance of {word!a} is recorded")
+    if len({one.incident.node for one in found}) > 1:
+        raise StewardError(f"{len(found)} maintenances begin with {word!a}")
+    return found[-1]
+
+
+def set_word(client: Luxi | Rapi, one: Requested, word: str, *, submit: bool) -> int:
+    """Set the tag ``done`` or ``cancel`` of a maintenance; returns the exit status."""
+    incident = one.incident
+    if one.signature == IGNORED:
+        raise StewardError(f"the daemon ignores incident {incident.uuid}: it is not signed")
+    if not incident.active:
+        print(f"Nothing to do: the maintenance of {incident.node_name} is not active.")
+        return EXIT_OK
+    if word == "done" and not incident.state.begun:
+        raise StewardError(f"the maintenance of {incident.node_name} has not begun")
+    tag = incident.done_tag if word == "done" else incident.cancel_tag
+    return run_tag_job(
+        client,
+        set_tags("node", incident.node_name, [tag]),
+        f"maintenance {word} {incident.node_name}",
+        f"Set {tag} on {incident.node_name}.",
+        submit=submit,
+    )

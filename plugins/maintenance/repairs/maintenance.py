@@ -1,0 +1,328 @@
+"""A planned maintenance: empty a healthy node, wait for the work on it, and have all go home.
+
+It looks at the world only, and at what the record has of the node before.  Nothing is forced: what
+fails ends the maintenance as failed, with everything running where it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from ganeti_steward.allocators.jobs.operations import failover, migrate
+from ganeti_steward.core import hookimpl
+from ganeti_steward.core.model.cluster import Instance, Node
+from ganeti_steward.core.model.context import Context
+from ganeti_steward.core.model.opcodes import Job
+from ganeti_steward.plugins.maintenance.config import DRAINED, Maintd
+from ganeti_steward.plugins.maintenance.repairs.evacuation_case import counted, listed
+from ganeti_steward.plugins.model.disks import DiskHealth
+from ganeti_steward.plugins.model.incident import Incident, Maintenance
+from ganeti_steward.plugins.model.operations import (
+    activate_disks,
+    copy_to,
+    set_role,
+    start,
+    stop,
+    take_back,
+)
+from ganeti_steward.plugins.model.task import (
+    ACTIVATE,
+    DRAIN,
+    HOME,
+    MOVE,
+    START,
+    STOP,
+    UNDRAIN,
+    Done,
+    Failed,
+    Plan,
+    Task,
+    Wait,
+)
+from ganeti_steward.plugins.model.world import Reported, World
+
+if TYPE_CHECKING:
+    from ganeti_steward.allocators.rolling.roll import Leave
+
+#: s for which the state of disks counts.
+_FRESH: Final = 120
+_SECOND: Final = 10**9
+
+
+class _Case(NamedTuple):
+    """One maintenance, its node, and the world."""
+
+    incident: Incident
+    request: Maintenance
+    node: Node
+    world: World
+    context: Context
+    settings: Maintd
+
+    @property
+    def name(self) -> str:
+        """The name of the node."""
+        return self.node.name
+
+    @property
+    def mirrored(self) -> list[Instance]:
+        """The drbd instances of the node that should run, here or on their other node."""
+        found = self.world.instances_on(self.name)
+        return [one for one in found if one.template == "drbd" and one.up and not one.forthcoming]
+
+
+class PlannedMaintenance:
+    """The plugin of the action ``maintenance``."""
+
+    CONFIG: Final = Maintd
+
+    def __init__(self) -> None:
+        self._settings = Maintd()
+
+    def configure(self, settings: Maintd) -> None:
+        """``settings``: the section ``[maintd]``."""
+        self._settings = settings
+
+    @hookimpl
+    def steward_plan(self, incident: Incident, world: World, context: Context) -> list[Plan] | None:
+        """The next step of the maintenance."""
+        request, node = incident.maintenance, world.nodes.get(incident.node)
+        if request is None:
+            return None
+        if node is None:
+            return [Wait(f"node {incident.node_name} is not in the cluster")]
+        return [_next(_Case(incident, request, node, world, context, self._settings))]
+
+
+def _next(case: _Case) -> Plan:
+    failed = [one for one in case.incident.attempts if one.failed and one.tried]
+    if failed:
+        return _failed(case, [(one.instance, one.reason) for one in failed])
+    if case.request.worked:
+        return _returning(case) or _home(case)
+    if not case.world.answers(case.name):
+        return _silent(case)
+    if not (case.incident.state.begun and case.node.drained):
+        reason = f"set {case.name} drained: it is to be emptied for maintenance"
+        return _alone(case, DRAIN, reason, [set_role(case.name, DRAINED)])
+    return _emptying(case) or _ready(case)
+
+
+def _silent(case: _Case) -> Wait:
+    """Of a node that does not answer nothing is moved."""
+    if case.incident.state.begun and not case.world.running_on(case.name):
+        over = f"when the work is over: gnt-steward maintenance done {case.name}"
+        return Wait(f"{case.name} is away, and nothing runs on it; {over}")
+    return Wait(f"{case.name} does not answer, or is offline: nothing is moved off it")
+
+
+def _failed(case: _Case, reasons: Sequence[tuple[str, str]]) -> Failed:
+    return Failed(
+        f"{listed(reasons)}; all instances stay where they are, and {case.name} as it is: see "
+        f"gnt-instance list and gnt-node list {case.name}, and where a migration was cut in half "
+        "gnt-instance migrate --cleanup INSTANCE; then take it back (gnt-node modify -D no "
+        f"{case.name}), or gnt-steward maintenance start {case.name} again"
+    )
+
+
+def _alone(case: _Case, step: str, reason: str, job: Job) -> Task:
+    return Task(step, frozenset({case.name}), frozenset(), reason, (job,))
+
+
+def _each(
+    case: _Case, step: str, what: str, jobs: Iterable[tuple[str, Job]], *targets: str
+) -> Task | Wait:
+    """One job for each instance, of those that no other task is in the way of."""
+    world, chosen = case.world, list[tuple[str, Job]]()
+    for name, job in jobs:
+        nodes = {*world.instances[name].nodes, *targets} - {case.name}
+        if name not in world.reserved_instances and not nodes & world.reserved_nodes:
+            chosen.append((name, job))
+    if not chosen:
+        return Wait("other tasks use the nodes of all instances that are to be moved")
+    chosen = chosen[: case.settings.moves_at_once]
+    names = [name for name, _ in chosen]
+    nodes = {case.name, *targets}.union(*(world.instances[name].nodes for name in names))
+    nodes |= {str(one["target_node"]) for _, job in chosen for one in job if one.get("target_node")}
+    return Task(
+        step,
+        frozenset(nodes),
+        frozenset(names),
+        f"{what} {case.name}: {counted(names)}",
+        [job for _, job in chosen],
+        each=tuple(names),
+    )
+
+
+# Emptying
+
+
+def _emptying(case: _Case) -> Plan | None:
+    """What makes everything that runs leave; None: nothing runs."""
+    running = case.world.running_on(case.name)
+    if not running:
+        return None
+    if wait := _unsynced(case, "before anything leaves") or _avoided(case, running):
+        return wait
+    leaves = _leaves(case)
+    if isinstance(leaves, Wait):
+        return leaves
+    stopping = [(one.instance, [stop(one.instance)]) for one in leaves if not one.target]
+    moving = [(one.instance, [_leaving(one, case)]) for one in leaves if one.target]
+    if moving:
+        return _each(case, MOVE, "empty", moving)
+    return _each(case, STOP, "shut down what cannot leave", stopping)
+
+
+def _avoided(case: _Case, running: Iterable[Instance]) -> Wait | None:
+    """Where a secondary is not to be used now."""
+    for one in running:
+        for node in one.secondaries:
+            if why := case.world.avoided_nodes.get(node):
+                return Wait(f"{one.name} cannot go to {node}, which {why}")
+    return None
+
+
+def _leaves(case: _Case) -> tuple[Leave, ...] | Wait:
+    # It imports the engine, which most rounds do not need.
+    from ganeti_steward.allocators.rolling.roll import RollOptions, plan_roll
+
+    unusable = {*case.world.avoided_nodes} - {case.name}
+    nodes = [
+        one._replace(drained=one.drained or one.name in unusable)
+        for one in case.world.cluster.nodes
+    ]
+    cluster = case.world.cluster.replace(nodes)
+    options = RollOptions(case.request.choice)
+    roll = plan_roll(cluster, [case.name], options, case.context.site_rules)
+    if roll.rounds:
+        return roll.rounds[0].leaves
+    one = roll.impossible[0]
+    return Wait(f"{one.sentence}; what helps: {one.helps}" if one.helps else one.sentence)
+
+
+def _leaving(leave: Leave, case: _Case) -> dict[str, object]:
+    paired = bool(case.world.instances[leave.instance].secondaries)
+    return _moving(leave.how)(leave.instance, None if paired else leave.target)
+
+
+def _moving(how: str) -> Callable[[str, str | None], dict[str, object]]:
+    """The operation of a way to leave; a live migration never becomes a failover."""
+    if how == "failover":
+        return failover
+    if how == "move":
+        return lambda name, node: copy_to(name, str(node))
+    return lambda name, node: {**migrate(name, node), "allow_failover": False}
+
+
+def _ready(case: _Case) -> Wait:
+    if wait := _unsynced(case, "before the work begins"):
+        return wait
+    copies = len(case.mirrored)
+    one_copy = f"; {copies} instances have one copy only while it is away" if copies else ""
+    return Wait(
+        f"{case.name} is ready: nothing runs on it{one_copy}; when the work is over: gnt-steward "
+        f"maintenance done {case.name}"
+    )
+
+
+# Returning
+
+
+def _returning(case: _Case) -> Plan | None:
+    """What comes before instances go home; None: nothing more."""
+    report = case.world.observations.get(case.node.uuid)
+    if not case.world.answers(case.name):
+        return Wait(f"{case.name} does not answer yet")
+    if isinstance(report, Reported) and report.needs_repair:
+        return Wait(f"{case.name} reports {report.status}")
+    if found := _connected(case):
+        return found
+    if case.node.drained and not case.request.drained:
+        reason = f"take {case.name} back: it answers, and all copies are in sync"
+        return _alone(case, UNDRAIN, reason, [take_back(case.name)])
+    return None
+
+
+def _connected(case: _Case) -> Plan | None:
+    """The copies on the node are complete again before anything else is done; None: they are."""
+    degraded = []
+    for one in case.mirrored:
+        health = _health(case, one.name)
+        if health and health.faults and not health.syncing:
+            if case.incident.attempt(one.name).prepared >= case.settings.move_attempts:
+                reason = f"its disks stay degraded: {', '.join(health.faults)}"
+                return _failed(case, [(one.name, reason)])
+            degraded.append((one.name, [activate_disks(one.name)]))
+    if degraded:
+        return _each(case, ACTIVATE, "activate disks of instances with a copy on", degraded)
+    return _unsynced(case, "before anything else")
+
+
+def _unsynced(case: _Case, when: str) -> Wait | None:
+    """Wait for disks that are not, or not known to be, in sync."""
+    reasons = []
+    for one in case.mirrored:
+        health = _health(case, one.name)
+        if health is None:
+            reasons.append((one.name, "the state of its disks is not known"))
+        elif not health.in_sync:
+            faults = ", ".join(health.faults) or "its disks are being synchronized"
+            reasons.append((one.name, faults))
+    if not reasons:
+        return None
+    of = f"{len(reasons)} of {len(case.mirrored)} instances"
+    return Wait(f"the disks of {of} have to be in sync {when}: {listed(reasons)}")
+
+
+def _health(case: _Case, name: str) -> DiskHealth | None:
+    found = case.world.disks.get(name)
+    fresh = found is not None and case.world.now - found.at <= _FRESH * _SECOND
+    return found if fresh else None
+
+
+def _home(case: _Case) -> Plan:
+    """What ran here comes back, as far as it may; then it is over."""
+    away = [one for name in case.request.ran if (one := case.world.instances.get(name)) is not None]
+    down = [one for one in away if _stopped_by_us(case, one)]
+    if down:
+        jobs = [(one.name, [start(one.name)]) for one in down]
+        return _each(case, START, "start what was shut down for the maintenance of", jobs)
+    wanted = [one for one in away if one.up and one.primary != case.name]
+    if not case.request.returns or not wanted:
+        return Done(f"the maintenance of {case.name} is over")
+    may, stays = _fitting(case, wanted)
+    if not may:
+        return Done(f"the maintenance of {case.name} is over; not back on it: {listed(stays)}")
+    jobs = [(one.name, [_coming(case, one)]) for one in may]
+    return _each(case, HOME, "bring back to", jobs, case.name)
+
+
+def _stopped_by_us(case: _Case, one: Instance) -> bool:
+    """Whether it was shut down here: what can migrate was not."""
+    from ganeti_steward.allocators.rolling.fleet import obstacle_to_migration
+
+    stopping = case.request.choice == "stop" and one.state == "down"
+    return stopping and one.primary == case.name and bool(obstacle_to_migration(one))
+
+
+def _coming(case: _Case, one: Instance) -> dict[str, object]:
+    from ganeti_steward.allocators.rolling.fleet import COPY, FAIL_OVER, MIGRATE
+    from ganeti_steward.allocators.rolling.fleet import obstacle_to_migration as obstacle
+
+    copied = one.template in ("plain", "file")
+    how = COPY if copied else FAIL_OVER if obstacle(one) else MIGRATE
+    return _moving(how)(one.name, None if one.secondaries else case.name)
+
+
+def _fitting(
+    case: _Case, wanted: Iterable[Instance]
+) -> tuple[list[Instance], list[tuple[str, str]]]:
+    """Those that may run on the node again, all of them together, and why others may not."""
+    from ganeti_steward.allocators.rolling.coming import coming_back
+
+    site_rules = case.context.site_rules
+    found = coming_back(case.world.cluster, case.name, [one.name for one in wanted], site_rules)
+    may = [one for one in wanted if one.name in found.may]
+    return may, [(name, why) for name, why in found.stays if name not in found.may]

@@ -1,0 +1,144 @@
+"""``gnt-steward maintenance start``, ``roll``, ``list``, ``show``, ``done`` and ``cancel``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confd_servers import KEY
+from live import Ganeti
+from messages import body, message
+from recorded import Recorded
+
+from ganeti_steward.plugins.maintenance.edges.record import open_record, sign_record
+from ganeti_steward.plugins.model.incident import Incident, Maintenance
+
+if TYPE_CHECKING:
+    from front import Front
+    from workspace import Done
+
+LIST = ("list", "--no-headers", "--separator", "|", "-o")
+
+
+class Cluster(Recorded):
+    """Four nodes, n1 is the master; nodes and instances as luxid has them, and records."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        made = message()
+        made["instances"]["d2.test"] = {**body("drbd"), "nodes": ["n2.test", "n3.test"]}
+        self.ganeti = Ganeti(made)
+
+    def luxi(self, method: str, arguments: list[Any]) -> Any:
+        if method == "QueryClusterInfo" or (method == "Query" and arguments[0] != "filter"):
+            return self.ganeti.luxi(method, arguments)
+        return super().luxi(method, arguments)
+
+    @property
+    def incidents(self) -> list[Incident]:
+        """What the daemon would read, in the order of the requests."""
+        found = (
+            open_record(row["uuid"], row["reason_trail"][0][1], KEY).incident for row in self.rows
+        )
+        return sorted(found, key=lambda one: one.first_seen)
+
+    def change(self, incident: Incident, **fields: Any) -> None:
+        """What the daemon writes."""
+        (row,) = (row for row in self.rows if row["uuid"] == incident.uuid)
+        row["reason_trail"][0][1] = sign_record(incident._replace(**fields), 2**62, KEY)
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    return Cluster()
+
+
+class Caller:
+    def __init__(self, front: Front, options: list[str]) -> None:
+        self._front, self._options = front, options
+
+    def __call__(self, *words: str) -> Done:
+        return self._front("maintenance", *words, *self._options)
+
+
+@pytest.fixture
+def call(cluster: Cluster, front: Front, tmp_path: Path) -> Iterator[Caller]:
+    (tmp_path / "hmac.key").write_bytes(KEY)
+    files = f'key-file = "{tmp_path / "hmac.key"}"\ncounters-file = "{tmp_path / "counters"}"'
+    front.configure(f"[maintd]\n{files}")
+    with ExitStack() as stack:
+        yield Caller(front, stack.enter_context(cluster.reached(tmp_path, "luxi")))
+
+
+def test_start_writes_a_signed_record(call: Caller, cluster: Cluster) -> None:
+    done = call("start", "n2")
+    assert done.status == 0, done.err
+    (found,) = cluster.incidents
+    assert done.out == f"Requested maintenance of n2.test: incident {found.uuid}.\n"
+    assert (found.node_name, found.action, found.status) == ("n2.test", "maintenance", "noted")
+    assert found.maintenance == Maintenance("refuse")
+    assert call(*LIST, "node,state,status").out == "n2.test|requested|noted\n"
+    assert call("start", "n2").err == "gnt-steward maintenance: n2.test has an active maintenance\n"
+
+
+def test_what_cannot_be_away_is_not_requested(call: Caller, cluster: Cluster) -> None:
+    done = call("start", "n2", "n3")
+    assert done.status == 1
+    assert "n3.test: p1.test has disks of the template plain" in done.err
+    done = call("start", "n1")
+    assert (done.status, "n1.test is the master" in done.err) == (1, True)
+    assert cluster.rows == []
+
+
+def test_a_roll_leaves_out_the_master_and_dry_run_writes_nothing(
+    call: Caller, cluster: Cluster
+) -> None:
+    done = call("roll", "--all", "--stop", "--dry-run")
+    assert done.status == 0, done.err
+    assert "n1.test is left out: it is the master" in done.err
+    assert "d2.test: migrate n2.test n3.test\n" in done.out
+    assert "p1.test: shutdown n3.test\n" in done.out
+    assert cluster.rows == []
+    assert call("roll", "--all", "--stop", "--no-return").status == 0
+    assert sorted(one.node_name for one in cluster.incidents) == ["n2.test", "n3.test", "n4.test"]
+    assert {one.maintenance for one in cluster.incidents} == {Maintenance("stop", returns=False)}
+    assert len({one.first_seen for one in cluster.incidents}) == 3
+
+
+def test_states(call: Caller, cluster: Cluster) -> None:
+    call("start", "n2")
+    (found,) = cluster.incidents
+    assert found.maintenance
+    states = []
+    cluster.change(found, status="pending")
+    states.append(call(*LIST, "state").out)
+    cluster.ganeti.node("n2.test")["drained"] = True
+    cluster.ganeti.instance("d2.test").update(pnode="n3.test", snodes=["n2.test"])
+    states.append(call(*LIST, "state").out)
+    cluster.change(found, status="pending", maintenance=found.maintenance._replace(worked=1))
+    states.append(call(*LIST, "state").out)
+    cluster.ganeti.node("n2.test")["drained"] = False
+    states.append(call(*LIST, "state").out)
+    cluster.change(found, status="completed", acknowledged=True)
+    states.append(call(*LIST, "state").out)
+    assert states == [f"{word}\n" for word in ("emptying", "ready", "returning", "home", "done")]
+    assert f"Incident {found.uuid}\n" in call("show", "n2").out
+
+
+def test_words(call: Caller, cluster: Cluster) -> None:
+    call("start", "n2")
+    (found,) = cluster.incidents
+    assert call("done", "n2").err.endswith("the maintenance of n2.test has not begun\n")
+    assert call("cancel", "n2").status == 0
+    cluster.change(found, status="pending")
+    assert call("done", "n2").out == f"Set {found.done_tag} on n2.test.\n"
+    assert cluster.done == [
+        ("OP_TAGS_SET", "n2.test", [found.cancel_tag]),
+        ("OP_TAGS_SET", "n2.test", [found.done_tag]),
+    ]
+    cluster.change(found, status="canceled")
+    assert call("cancel", found.uuid[:8]).out.startswith("Nothing to do")
+    assert call("show", "n4").status == 1

@@ -1,0 +1,249 @@
+"""Planned maintenance of a node: empty, ready, taken back, home; and what holds it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+
+import pytest
+from maintained import CONFIG, REPAIR
+from thorough import often
+from upkept import INSTANCES, Upkept
+from worlds import instance
+
+from ganeti_steward.plugins.model.incident import Incident
+
+HOMES = {one.name: one.nodes for one in INSTANCES}
+
+
+def waits(cluster: Upkept, incident: Incident) -> str:
+    """What holds it back, in words."""
+    held = cluster.decisions[-1].held
+    return "; ".join(one.sentence for one in held if one.subject == incident.uuid)
+
+
+def test_a_node_is_emptied_rebooted_and_everything_is_home() -> None:
+    """Nothing stops, and no disk is copied."""
+    cluster = Upkept()
+    found = cluster.request("node2")
+    cluster.run()
+    assert cluster.running_on("node2") == []
+    assert cluster.nodes["uuid-node2"].drained
+    assert waits(cluster, found) == (
+        "node2 is ready: nothing runs on it; 2 instances have one copy only while it is away; when "
+        "the work is over: gnt-steward maintenance done node2"
+    )
+    cluster.reboot("node2")
+    cluster.done(found)
+    cluster.run()
+    assert waits(cluster, found) == "node2 does not answer yet"
+    cluster.come_back("node2")
+    cluster.run()
+    assert "have to be in sync before anything else" in waits(cluster, found)
+    assert (cluster.running_on("node2"), sorted(cluster.syncing)) == ([], ["drbd1", "drbd2"])
+    cluster.syncing.clear()
+    cluster.run()
+    assert {one.name: one.nodes for one in cluster.instances.values()} == HOMES
+    assert cluster.stopped_by_ganeti == []
+    node = cluster.nodes["uuid-node2"]
+    assert (node.drained, node.tags) == (False, ())
+    assert cluster.records[found.uuid].state_name == "acknowledged"
+    kinds = {operation["OP_ID"] for job in cluster.queue.values() for operation in job.job}
+    assert kinds == {
+        "OP_NODE_SET_PARAMS",
+        "OP_INSTANCE_MIGRATE",
+        "OP_INSTANCE_ACTIVATE_DISKS",
+        "OP_TAGS_DEL",
+    }
+    cluster.wait(CONFIG.healthy_delay + 1)
+    cluster.round()
+    assert cluster.records == {}
+
+
+def test_without_a_return_and_a_node_that_was_drained() -> None:
+    """Its flags are what they were."""
+    cluster = Upkept()
+    cluster.change("node2", drained=True)
+    found = cluster.request("node2", returns=False)
+    cluster.run()
+    cluster.done(found)
+    cluster.run()
+    assert cluster.nodes["uuid-node2"].drained
+    assert cluster.running_on("node2") == []
+    assert cluster.records[found.uuid].note == "the maintenance of node2 is over"
+
+
+@pytest.mark.parametrize(
+    ("choice", "stopped"), [("stop", ["plain"]), ("move", ["plain", "plain"]), ("refuse", [])]
+)
+def test_what_cannot_migrate(choice: str, stopped: list[str]) -> None:
+    """It is shut down and started, copied there and back, or nothing leaves at all."""
+    cluster = Upkept(instance("plain", "node4", template="plain"))
+    found = cluster.request("node4", choice)
+    cluster.run()
+    if choice == "refuse":
+        assert "plain has disks of the template plain" in waits(cluster, found)
+        assert cluster.running_on("node4") == ["drbd3", "plain"]
+        return
+    assert cluster.running_on("node4") == []
+    cluster.done(found)
+    cluster.run()
+    assert cluster.running_on("node4") == ["drbd3", "plain"]
+    assert cluster.stopped_by_ganeti == stopped
+
+
+def test_a_failed_migration_ends_it_and_no_other_begins() -> None:
+    """Everything stays where it is; the note says what to do."""
+    cluster = Upkept()
+    first, second = cluster.request("node2"), cluster.request("node4")
+    cluster.round()
+    cluster.end(1)
+    cluster.round()
+    for number in cluster.pending_jobs():
+        cluster.end(number, "migration failed")
+    cluster.run()
+    note = cluster.records[first.uuid].note
+    assert cluster.records[first.uuid].status == "failed"
+    assert "migration failed" in note
+    assert "gnt-node modify -D no node2" in note
+    assert cluster.running_on("node2") == ["drbd1", "shared"]
+    assert f"incident {first.uuid} of node2 (maintenance) is failed" in waits(cluster, second)
+    cluster.untag("node2", first.failed_tag)
+    cluster.run()
+    assert cluster.nodes["uuid-node4"].drained
+
+
+def test_a_place_that_is_not_legal_any_more() -> None:
+    """The instance stays where it went, and the note says so."""
+    cluster = Upkept()
+    found = cluster.request("node2")
+    cluster.run()
+    cluster.done(found)
+    cluster.change("node2", free_memory=1500, total_memory=1500)
+    cluster.run()
+    assert cluster.running_on("node2") == ["drbd1"]
+    assert "not back on it: shared: node2 has no room" in cluster.records[found.uuid].note
+
+
+def test_one_after_the_other_and_never_two_with_an_instance_in_common() -> None:
+    """Whatever most-nodes is."""
+    cluster = Upkept(config=CONFIG._replace(most_nodes=3, most_waiting=4))
+    names = ("node2", "node3", "node4", "node5")
+    found = {name: cluster.request(name) for name in names}
+    cluster.run()
+    assert [name for name in names if cluster.nodes[f"uuid-{name}"].drained] == ["node2", "node4"]
+    assert "instances in common" in waits(cluster, found["node3"])
+
+
+def test_it_waits_while_anything_else_is_wrong() -> None:
+    """An incident of another node, a node that does not answer, the master."""
+    cluster = Upkept()
+    cluster.report("node5", REPAIR)
+    found = cluster.request("node2")
+    cluster.round()
+    assert "of node5 (live-repair) is noted" in waits(cluster, found)
+    cluster = Upkept()
+    cluster.change("node5", missing=("total_memory",))
+    found, master = cluster.request("node2"), cluster.request("node1")
+    cluster.round()
+    assert waits(cluster, found) == "the maintenance of node2 waits: node5 does not answer"
+    assert "is the master" in waits(cluster, master)
+
+
+def test_requests_do_not_keep_nodes_from_being_targets() -> None:
+    """All nodes may be requested at once."""
+    cluster = Upkept()
+    for name in ("node2", "node3", "node4", "node5"):
+        cluster.request(name)
+    cluster.run()
+    assert cluster.running_on("node2") == []
+
+
+def test_a_cancel_leaves_everything_where_it_is() -> None:
+    """Nothing more is submitted for it."""
+    cluster = Upkept()
+    found = cluster.request("node2")
+    cluster.round()
+    cluster.tag("node2", found.cancel_tag)
+    cluster.run()
+    assert cluster.records[found.uuid].status == "canceled"
+    assert cluster.running_on("node2") == ["drbd1", "shared"]
+    cluster.wait(CONFIG.healthy_delay + 1)
+    cluster.run()
+    assert cluster.records == {}
+
+
+def test_histories() -> None:
+    """Requests, failures, cancels, restarts: the rules of the page hold in each round."""
+    ends = Counter(end for seed in range(often(30, 1000)) for end in history(seed))
+    assert ends["acknowledged"] > ends["failed"] / 10 > 0, ends
+    assert ends["canceled"] > 0, ends
+
+
+def history(seed: int) -> list[str]:
+    """The ends of all maintenances of one history."""
+    random = Random(seed)
+    config = CONFIG._replace(most_nodes=random.randint(1, 3), most_waiting=4)
+    cluster = Upkept(instance("plain", "node5", template="plain"), config=config)
+    down: set[str] = set()
+    for _ in range(80):
+        cluster.wait(random.choice((1, 30)))
+        happen(cluster, random, down)
+        cluster.round(crash=random.choice(("", "", "", "records", "submitted")))
+        for number in cluster.pending_jobs():
+            if random.random() < 0.7:
+                cluster.end(number, random.choice(("", "", "", "", "", "", "it failed")))
+        check(cluster)
+    changes = [one for decision in cluster.decisions for one in decision.changes]
+    return [one.after.state_name for one in changes if one.after]
+
+
+def happen(cluster: Upkept, random: Random, down: set[str]) -> None:
+    """One thing that people or nodes do."""
+    what, name = random.randint(0, 9), f"node{random.randint(2, 5)}"
+    known = [one for one in cluster.records.values() if one.node_name == name]
+    active = [one for one in known if one.active]
+    tags = cluster.nodes[f"uuid-{name}"].tags
+    if what <= 1 and not active:
+        cluster.request(name, random.choice(("stop", "move", "refuse")))
+    elif what <= 4 and active and is_ready(cluster, active[0]):
+        # The rule: no node is rebooted that runs something.
+        assert cluster.running_on(name) == []
+        cluster.reboot(name)
+        down.add(name)
+        cluster.done(active[0])
+    elif what <= 6:
+        for one in sorted(down):
+            cluster.come_back(one)
+        down.clear()
+    elif what == 7:
+        cluster.syncing.clear()
+    elif what == 8 and active and active[0].cancel_tag not in tags and random.random() < 0.3:
+        cluster.tag(name, active[0].cancel_tag)
+    elif what == 9:
+        for tag in tags:
+            if tag.startswith("maintd:repairfailed"):
+                cluster.untag(name, tag)
+                cluster.change(name, drained=False)
+
+
+def is_ready(cluster: Upkept, incident: Incident) -> bool:
+    """Whether the daemon says so now."""
+    return (
+        f"{incident.node_name} is ready" in waits(cluster, incident) if cluster.decisions else False
+    )
+
+
+def check(cluster: Upkept) -> None:
+    """What holds at any time."""
+    away = {
+        one.node_name
+        for one in cluster.records.values()
+        if one.maintenance and one.state.under_repair
+    }
+    for one in cluster.instances.values():
+        assert not {*one.nodes} <= away or len(one.nodes) == 1, (one, away)
+        home = one.nodes[0]
+        assert not (one.up and not cluster.is_up(home)), f"{one.name} runs on {home}, which is down"
+    assert {*cluster.stopped_by_ganeti} <= {"plain"}
+    assert len(away) <= cluster.config.most_nodes
