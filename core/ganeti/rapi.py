@@ -166,7 +166,7 @@ class Rapi:
             given = "are wrong" if self._credentials else "are needed (--rapi-credentials FILE)"
             return f"user and password {given}"
         if answer.status == 403:
-            return "the user may not do that (no write access)"
+            return "the user may not do that (no write access in ganeti-rapi's users file)"
         if answer.status == _TIMEOUT:
             return "RAPI answers, but luxid on the master does not (504): check ganeti-luxid there"
         return f"{one_line(text or answer.reason)[:_SHOWN]} (status {answer.status})"
@@ -338,5 +338,7 @@ def _innermost(err: BaseException) -> str:
         err = inner
         causes = (getattr(err, "reason", None), err.__cause__, *err.args)
         inner = next((cause for cause in causes if isinstance(cause, BaseException)), None)
+    if isinstance(err, ConnectionRefusedError):
+        return "RAPI is stopped: nothing listens there; start ganeti-rapi on the master"
     content = getattr(err, "verify_message", "") or getattr(err, "strerror", "") or str(err)
     return one_line(str(content))[:_SHOWN]

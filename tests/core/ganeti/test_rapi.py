@@ -18,7 +18,11 @@ from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti import rapi_access
 from ganeti_steward.core.ganeti.jobs import Submitted
 from ganeti_steward.core.ganeti.rapi import Rapi
-from ganeti_steward.core.ganeti.rapi_access import Credentials, base_url, read_credentials
+from ganeti_steward.core.ganeti.rapi_access import (
+    Credentials,
+    base_url,
+    read_credentials,
+)
 from ganeti_steward.plugins.model.operations import remove_tags, set_tags
 
 LAB = Credentials("lab", "secret")
@@ -127,7 +131,11 @@ def test_environment_is_not_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
         (500, b"<html>", "info: Internal Server Error (status 500)"),
         (500, [], "info: Internal Server Error (status 500)"),
         (401, {"explain": "No permission"}, "info: user and password are wrong"),
-        (403, {}, "info: the user may not do that (no write access)"),
+        (
+            403,
+            {},
+            "info: the user may not do that (no write access in ganeti-rapi's users file)",
+        ),
         (302, {}, "info: Found (status 302)"),
         (200, b"no JSON", "info: the answer is not JSON"),
         (200, b"[" * 100_000, "info: the answer is not JSON"),
@@ -157,7 +165,23 @@ def test_no_listener() -> None:
         host = f"http://127.0.0.1:{unused.getsockname()[1]}"
         with pytest.raises(StewardError) as caught:
             Rapi(host, verify=False).info()
-    assert str(caught.value) == f"RAPI at {host}: Connection refused"
+    assert str(caught.value) == (
+        f"RAPI at {host}: RAPI is stopped: nothing listens there; start ganeti-rapi on the master"
+    )
+
+
+def test_credentials_that_this_user_may_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def denied(*arguments: object) -> bytes:
+        raise PermissionError(13, "Permission denied")
+
+    file = tmp_path / "credentials"
+    file.write_text("a b")
+    monkeypatch.setattr("ganeti_steward.core.ganeti.rapi_access.read_in_time", denied)
+    with pytest.raises(StewardError) as caught:
+        read_credentials(str(file), {})
+    assert str(caught.value) == f"{file}: Permission denied"
 
 
 def test_no_answer() -> None:
