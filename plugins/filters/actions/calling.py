@@ -8,6 +8,7 @@ built-in action.
 from __future__ import annotations
 
 from collections import Counter
+from copy import deepcopy
 from functools import partial
 from types import TracebackType
 from typing import Any, Final
@@ -101,7 +102,9 @@ class _Called:
         """The first plugin that returns something, and what; an empty name without any."""
         given = {"action": action, "arguments": arguments, "job": job, "facts": facts}
         for one in self._found:
-            verdict = call(one, self._limit, **given)
+            # Of its own for each plugin: one that changes it would decide for the others.
+            own = given if built_in(one.plugin_name) else deepcopy(given)
+            verdict = call(one, self._limit, **own)
             if verdict is not None:
                 return one.plugin_name, verdict
         return "", None

@@ -36,7 +36,7 @@ from ganeti_steward.core import hookimpl
 from ganeti_steward.plugins.model.filter_action import Release
 
 @hookimpl
-def steward_filter_action(action, arguments, job):
+def steward_filter_action(action, arguments, job, facts):
     if action in ("WINDOW", "ROGUE"):
         return {body}
 """
@@ -165,6 +165,17 @@ def test_a_plugin(site: Site) -> None:
         assert shown(actions("ROGUE", "a b", JOB, NOW)) == (Release, "a b 7")
         assert "which has rogue" in actions("OTHER", "", JOB, NOW).reason
         assert isinstance(actions("WINDOW", "00:00-00:01", JOB, NOW), Hold)
+
+
+def test_a_plugin_that_changes_its_arguments_does_not_decide_for_others(site: Site) -> None:
+    change = "job.opcodes[0].update(OP_ID='OP_CHANGED'), facts.nodes.clear()"
+    site.plugin("change", ROGUE.format(body=f"None if ({change}) else None"))
+    site.plugin("rogue", ROGUE.format(body="Release(f'{job.opcodes[0]} {len(facts.nodes)}')"))
+    site.configure("change", "rogue", limit=20)
+    job = JOB._replace(opcodes=({"OP_ID": "OP_TEST_DELAY"},))
+    with Actions(load_config(str(site.config_file))) as actions:
+        found = actions("ROGUE", "", job, NOW)
+    assert found.reason == "{'OP_ID': 'OP_TEST_DELAY'} " + str(len(NOW.nodes))
 
 
 @pytest.mark.parametrize(
