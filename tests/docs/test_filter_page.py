@@ -73,6 +73,24 @@ def test_what_is_shown_is_printed(
             assert same(done.out + done.err, there) == same(printed, here), words
 
 
+HOW_TO: Final = Path(__file__).parents[2] / "docs" / "how-to" / "drain-the-job-queue.md"
+
+
+def test_the_steps_of_the_how_to_work_one_after_the_other(front: Front, tmp_path: Path) -> None:
+    cluster = StandIn(clusters.generate("--nodes=2", "--seed=5"))
+    steps = re.findall(r"^ {4,}gnt-steward (filter .*)$", HOW_TO.read_text(), re.MULTILINE)
+    assert len(steps) > 5
+
+    def answer(method: str, arguments: list[object]) -> bytes:
+        return json.dumps(cluster.call(method, arguments)).encode() + b"\x03"
+
+    with luxid(tmp_path, answer) as daemon:
+        for step in steps:
+            done = front(*shlex.split(step), "--luxi-socket", daemon.path)
+            assert done.status == 0, (step, done.err)
+    assert not any("recipe" in str(rule["reason_trail"]) for rule in cluster.filters.values())
+
+
 @pytest.mark.parametrize("word", [*SUBCOMMANDS, *FIELDS, *PRIORITIES])
 def test_everything_is_on_the_page(word: str) -> None:
     assert re.search(rf"[` ]{word}[` ]", PAGE), f"docs/reference/commands/filter.md lacks {word}"

@@ -157,6 +157,18 @@ def test_diff_before(call: Call, cluster: Queued, tmp_path: Path) -> None:
     assert call("diff", "live", written(tmp_path), "--prune").out != ""
 
 
+def test_diff_of_a_drain_before_it_is_created(call: Call, cluster: Queued, tmp_path: Path) -> None:
+    """What is queued already is not canceled."""
+    cluster.job(5, "OP_TEST_DELAY")
+    file = tmp_path / "drain.json"
+    file.write_text(call("recipe", "drain", "bunny", "--json").out)
+    assert call("diff", "live", str(file)).out == ""
+    shown = call("explain", "5", "--rules", str(file)).out
+    assert "it starts in the next pass" in shown
+    file.write_text(call("recipe", "forbid", "bunny", "--opcode", "OP_TEST_DELAY", "--json").out)
+    assert "canceled" in call("diff", "live", str(file)).out
+
+
 def test_wait(call: Call, cluster: Queued, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Until the jobs have ended that the rules hold or cancel."""
     for number, name in ((5, "OP_TEST_DELAY"), (6, "OP_TAGS_SET")):
