@@ -5,20 +5,22 @@ from __future__ import annotations
 import re
 from typing import Final
 
-#: Letters that mean themselves after a backslash in PCRE, and nothing in PCRE2.
+#: Letters that mean themselves after a backslash in PCRE, and nothing in PCRE2: anywhere, and in
+#: classes.
 _PLAIN: Final = rb"FIJMOTYijmqy"
+_PLAIN_IN_CLASS: Final = _PLAIN + rb"ABCGKRXZgkz"
 #: One piece of an expression: quoted text, an escape, a class with a name, or one byte.
 _PIECE: Final = re.compile(
     rb"\\Q.*?(?:\\E|\Z)|\\[pP]\{[^}]*\}|\\[pP].|\\.|\[:\^?[a-z]+:\]|.", re.DOTALL
 )
 #: What stands for several bytes within a class.
-_SEVERAL: Final = re.compile(rb"\\[dDhHsSvVwWRpP]|\[:")
+_SEVERAL: Final = re.compile(rb"\\[dDhHsSvVwWpP]|\[:")
 
 
 def for_pcre2(pattern: bytes) -> bytes:
     """An expression of PCRE as PCRE2 takes it.
 
-    PCRE takes a hyphen beside something like ``\\w`` in a class for a hyphen, and unknown escapes
+    PCRE takes a hyphen after something like ``\\w`` in a class for a hyphen, and unknown escapes
     for their letter.
     """
     pieces, found, opened = _PIECE.findall(pattern), [], -1
@@ -28,18 +30,13 @@ def for_pcre2(pattern: bytes) -> bytes:
             opened = at if piece == b"[" else -1
         elif piece == b"]" and at > opened + 1 + (pieces[opened + 1] == b"^"):
             opened = -1
-        elif piece == b"-" and _is_literal(pieces, at, opened):
+        elif piece == b"-" and _SEVERAL.match(pieces[at - 1]):
             shown = b"\\-"
-        if len(piece) == 2 and piece[:1] == b"\\" and piece[1:] in _PLAIN:
+        plain = _PLAIN if opened < 0 else _PLAIN_IN_CLASS
+        if len(piece) == 2 and piece[:1] == b"\\" and piece[1:] in plain:
             shown = piece[1:]
         found.append(shown)
     return b"".join(found)
-
-
-def _is_literal(pieces: list[bytes], at: int, opened: int) -> bool:
-    """Whether a hyphen in a class is one although it seems to make a range."""
-    before, after = pieces[at - 1], pieces[at + 1] if at + 1 < len(pieces) else b""
-    return at > opened + 1 and bool(_SEVERAL.match(before) or _SEVERAL.match(after))
 
 
 #: One atom that means the same in Python: a letter or the like, an escape, a simple class.

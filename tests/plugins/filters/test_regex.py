@@ -35,7 +35,6 @@ FOUND: Final = {
     "b\0c": ("ab", "ac"),
     "a.b": ("a\0b", "a\nb"),
     "^[\\w-.]+$": ("web-1.x", "web/1"),
-    "^[.-\\d]+$": ("1-.", "/"),
     "^[[:digit:]-.]+$": ("1-.", "/"),
     "^[]\\d-a]+$": ("]-a1", "b"),
     "a\\yb[\\j]": ("aybj", "a\\yb"),
@@ -54,7 +53,16 @@ SIMPLE: Final = {
     "b\0c": "ab",
 }
 
-FAULTY: Final = ("(", "*a", "a{99999999999}", "[z-a]", "\\p{Nothing}", "(?<n>a", "[[:nothing:]]")
+FAULTY: Final = (
+    "(",
+    "*a",
+    "a{99999999999}",
+    "[z-a]",
+    "\\p{Nothing}",
+    "(?<n>a",
+    "[[:nothing:]]",
+    "[.-\\d]",
+)
 
 
 @pytest.mark.parametrize("expression", FOUND)
