@@ -155,11 +155,24 @@ class SimulatedJobs:
 
     def _start(self, job: Job) -> None:
         row = self.rows[job.number]
+        if self._is_canceled_with_another(row):
+            row["opresult"] = [_CANCELED] * len(row["ops"])
+            self._queue.end(job.number)
+            self._finish(row, CANCELED)
+            # Not at once: this may be in the middle of a pass.
+            self._schedule.after(0, self._queue.advance)
+            return
         if fault := self._failed_before(row):
             self._fail(row, 0, JobFailed(fault, kind="OpExecError"))
             return
         row["status"], row["start_ts"] = "running", self._time()
         self._begin(row, 0)
+
+    def _is_canceled_with_another(self, row: Row) -> bool:
+        """Whether a job that it depends on was canceled, and it does not list that as good."""
+        depends = (each for op in row["ops"] for each in op["depends"] or ())
+        lost = [number for number, states in depends if CANCELED not in states]
+        return any(self.rows[one]["status"] == CANCELED for one in lost if one in self.rows)
 
     def _failed_before(self, row: Row) -> str:
         """Why it cannot start: a job that it depends on ended in another state."""
@@ -217,4 +230,5 @@ class SimulatedJobs:
         self._on_end(row)
 
 
+_CANCELED: Final = "Job canceled by request"
 _AFTER_A_FAILURE: Final = ["OpExecError", ["Preceding opcode failed"]]
