@@ -120,6 +120,9 @@ def _target(row: Row, op: Row) -> str:
         return secondary
     if target is None:
         raise JobFailed("A target node is needed", "wrong_input")
+    if target == row["pnode"]:
+        text = f"Cannot migrate instance {row['name']} to its primary ({target})"
+        raise JobFailed(text, "wrong_state")
     return target
 
 
