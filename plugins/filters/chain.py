@@ -7,6 +7,7 @@ the job, unless an earlier one does.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from typing import NamedTuple
 
 from ganeti_steward.plugins.filters.filter_rules import CONTINUE, FilterRule
@@ -101,4 +102,9 @@ class Chain:
 
     def matching(self, job: Job) -> Iterator[FilterRule | Unknown]:
         """All rules that match the job, or may, those after the applying one included."""
-        return (found for one in self.links if (found := one.matched(job)))
+        places = self._of_all.of(job)
+        return (found for at in places if (found := self.links[at].matched(job)))
+
+    @cached_property
+    def _of_all(self) -> Candidates:
+        return Candidates([one.predicates for one in self.links])

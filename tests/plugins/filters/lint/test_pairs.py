@@ -62,6 +62,7 @@ def test_a_chain_finds_what_trying_all_rules_finds(seed: int) -> None:
     for job in made_jobs(rng):
         tried = (one.matched(job) for one in chain.links if one.rule.action != CONTINUE)
         assert chain.applying(job) == next(filter(None, tried), None)
+        assert [*chain.matching(job)] == [*filter(None, (one.matched(job) for one in chain.links))]
 
 
 KINDS: Final[tuple[Callable[[int], list[Any]], ...]] = (
