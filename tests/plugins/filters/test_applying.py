@@ -18,7 +18,7 @@ from ganeti_steward.plugins.filters.applying import RuleFile, Wanted, planned
 from ganeti_steward.plugins.filters.chain import Chain, known
 from ganeti_steward.plugins.filters.cli.apply import carry_out
 from ganeti_steward.plugins.filters.filter_rules import FilterRule, FilterRules
-from ganeti_steward.plugins.filters.jobs import Job
+from ganeti_steward.plugins.filters.jobs import Job, read_job
 
 OWNER: Final = "team"
 NAMES: Final = tuple("abcdefgh")
@@ -31,6 +31,8 @@ class Client:
         self.stand_in, self._rng = stand_in, rng
         self.states: list[tuple[FilterRule, ...]] = []
         """the rules after each change"""
+        self.submits = False
+        """whether jobs are submitted after each change, and not only numbers used"""
 
     def rows(self, what: str, fields: Sequence[str]) -> list[dict[str, Any]]:
         assert (what, "uuid" in fields) == ("filter", True)
@@ -48,7 +50,22 @@ class Client:
 
     def _changed(self) -> None:
         self.states.append(FilterRules(self).read().rules)  # type: ignore[arg-type]
-        self.stand_in.queue.last += self._rng.choice((0, 0, 1, 3))
+        if self.submits:
+            self.submit()
+        else:
+            self.stand_in.queue.last += self._rng.choice((0, 0, 1, 3))
+
+    def submit(self) -> None:
+        """Submit some jobs, which then run for long."""
+        jobs = [[_operation(self._rng)] for _ in range(self._rng.randrange(4))]
+        assert self.stand_in.call("SubmitManyJobs", [jobs])["success"]
+
+
+def _operation(rng: random.Random) -> dict[str, Any]:
+    reason = [rng.choice(("gnt:user", "x")), rng.choice(("bunny", "pony")), 7]
+    name = rng.choice(("OP_TEST_DELAY", "OP_TAGS_SET", "OP_TAGS_DEL"))
+    usual = {"no_locks": rng.random() < 0.5, "kind": "cluster", "tags": ["x"], "duration": 1}
+    return {"OP_ID": name, **usual, "reason": [reason]}
 
 
 class World:
@@ -151,6 +168,29 @@ def test_no_state_does_what_neither_the_old_nor_the_new_rules_do(
                 assert now in (before, after)
             assert others <= {rule.uuid for rule in state}
         assert world.apply(new, prune=prune) == 0
+
+
+@pytest.mark.parametrize("seed", range(often(200, 2000)))
+def test_no_job_starts_or_is_canceled_where_both_sets_agree(
+    message: clusters.Message, seed: int
+) -> None:
+    """Jobs are submitted after each change, and the first run is killed."""
+    world, new = begun(message, seed)
+    old, stand_in = world.rules.read().rules, world.client.stand_in
+    stand_in.operations.pace = 1e6
+    world.client.submits = True
+    world.client.submit()
+    world.apply(new, most=seed % 5)
+    world.apply(new)
+    world.client.submit()
+    jobs = [read_job(row) for row in stand_in.queue.rows.values()]
+    assert jobs
+    final = effects(world.rules.read().rules, jobs)
+    for job, *both in zip(jobs, effects(old, jobs), final, strict=True):
+        if job.status == "canceled":
+            assert "REJECT" in both
+        elif job.status != "queued":
+            assert not all(one in ("PAUSE", "REJECT") for one in both)
 
 
 def test_a_pair_of_rules_is_really_changed(message: clusters.Message) -> None:
