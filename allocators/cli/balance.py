@@ -48,6 +48,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         units=allocator_options.UNITS,
     )
     allocator_options.add_balance_options(parser)
+    text = "moves may leave more instances without a place to go when their node must be emptied"
+    allocator_options.option(parser, "--no-capacity-checks", text)
     run_options.add_running_options(parser, to_file=True)
     allocator_options.option(parser, "--json", "the plan as data, with its jobs")
     allocator_options.add_plot_option(parser, "after the plan")
@@ -63,7 +65,7 @@ def run(options: argparse.Namespace) -> int:
     source = read_source(options)
     run_options.check_can_run(options, source)
     print_notes(source.notes)
-    passed = parse_options(options.option)
+    passed = _passed(options)
     request, cluster = resolve(allocator_options.balance_options(options), source.cluster)
     with progress("planning moves"):
         plan = plan_balance(request, cluster, config, passed)
@@ -87,6 +89,12 @@ def run(options: argparse.Namespace) -> int:
             sys.stdout.write(_reached(plan, options, config))
         return EXIT_OK if result.complete else EXIT_FAILURE
     return EXIT_OK
+
+
+def _passed(options: argparse.Namespace) -> Options:
+    """What the allocators are passed as Ganeti would; raises BadInput."""
+    more = ["--no-capacity-checks"] if options.no_capacity_checks else []
+    return parse_options([*options.option, *more])
 
 
 def _plot(plan: BalancePlan, path: str, options: Options) -> None:
@@ -113,7 +121,7 @@ def _reached(plan: BalancePlan, options: argparse.Namespace, config: Config) -> 
             allocator_options.balance_options(options), read_source(options).cluster
         )
         request = request._replace(max_moves=0)
-        now = plan_balance(request, cluster, config, parse_options(options.option))
+        now = plan_balance(request, cluster, config, _passed(options))
     except StewardError as err:
         return f"The score reached is not known: {err}\n"
     scores = {group.group: group.score_before for group in now.groups}

@@ -73,9 +73,14 @@ def _plan(
     if not members.any():
         return GroupPlan(at, members, state, (), score, least)
     group = Group(state, at, request, context)
+    planner = Planner(group, score, least, limits)
     # The same question has the same answer: random moves are always the same ones.
-    jobs = Planner(group, score, least, limits).plan(Random(group.number))
-    return GroupPlan(group.number, group.members, group.state, jobs, score, least)
+    plan = GroupPlan(at, members, state, planner.plan(Random(at)), score, least)
+    if not planner.refused or not context.explain:
+        return plan
+    options = context.options._replace(capacity_checks=False)
+    unchecked = _plan(state, at, request, context._replace(options=options), start)
+    return plan._replace(unchecked=unchecked.score_after)
 
 
 def _left(limits: Limits, plan: GroupPlan) -> Limits:
@@ -132,9 +137,21 @@ def explain(plan: GroupPlan, *, capacity: bool) -> GroupBalance:
         score_after=plan.score_after,
         bound=plan.bound,
         moves=_moves(plan),
+        notes=_notes(plan),
         health_before=before,
         health_after=after,
     )
+
+
+def _notes(plan: GroupPlan) -> tuple[str, ...]:
+    """That the capacity test refused moves, and what it costs."""
+    if plan.unchecked is None:
+        return ()
+    lower = plan.score_after - plan.unchecked
+    less = (
+        f"the score would be {lower:.2g} lower" if lower > TOLERANCE else "no plan found is better"
+    )
+    return (f"the capacity test refused moves; without it (--no-capacity-checks) {less}",)
 
 
 def _moves(plan: GroupPlan) -> tuple[Move, ...]:

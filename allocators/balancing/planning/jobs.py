@@ -93,6 +93,8 @@ class GroupPlan(NamedTuple):
     """the group's score now"""
     bound: float
     """no placement of its instances has a lower score"""
+    unchecked: float | None = None
+    """the score that a plan without the capacity test reaches, where that test refused moves"""
 
     @property
     def after(self) -> State:

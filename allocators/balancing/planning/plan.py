@@ -119,11 +119,17 @@ class Planner:
         self._start, self._site = start, group.moves.preferences.site_total()
         self._default = request.min_gain_per_gib is None
         self._per_gib = MIN_GAIN_PER_GIB if self._default else request.min_gain_per_gib or 0.0
+        self._refused = False
         self._is_small = group.size <= _SMALL
         self._endless = (
             request.min_gain == 0 and self._per_gib == 0 and limits == Limits() and self._is_small
         )
         self._jobs_limit = None if limits.jobs == np.inf else int(limits.jobs)
+
+    @property
+    def refused(self) -> bool:
+        """Whether the capacity test kept a plan from something."""
+        return self._refused
 
     def plan(self, rng: Random) -> Jobs:
         """The jobs of the best plan found."""
@@ -131,7 +137,7 @@ class Planner:
             return ()
         self._path = self._best_moves(as_hbal=True)
         self._best: Jobs = ()
-        self._refused, self._copies_count = False, self._is_legal(self._path)
+        self._copies_count = self._is_legal(self._path)
         if not self._path.order and self._default:
             self._without_copies()
             return self._best
@@ -230,7 +236,9 @@ class Planner:
         group.model.go(group.home)
         for instance, place in zip(path.order, path.places, strict=False):
             legal = group.moves.legality.legal_to(instance, *place)
-            if not legal or not progress.passes(instance, place):
+            passes = progress.passes(instance, place)
+            self._refused = self._refused or not passes
+            if not legal or not passes:
                 return False
             group.model.move(instance, *place)
         return True

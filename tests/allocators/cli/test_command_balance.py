@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import clusters
 import pytest
+from beside_hbal import everything, made
 from daemons import luxid, rapi
 from fixed_plan import calls, install
 from live import Ganeti
@@ -21,6 +23,9 @@ if TYPE_CHECKING:
     from front import Front
 
 Message = dict[str, Any]
+
+#: Migration tags keep some instances from their secondaries.
+TIED = (*everything(33, (4, 5)), "--migration-tags", "--per-node=3")
 
 
 def cluster(*more: str) -> Message:
@@ -398,3 +403,18 @@ def test_costs_of_plugins_count_as_gain(front: Front) -> None:
     (move,) = group["moves"]
     assert primary not in move["after"]
     assert group["score_after"] > group["score_before"]
+
+
+def test_what_the_capacity_test_costs(front: Front, tmp_path: Path) -> None:
+    """A note says so, and the plan without the test reaches the score that it names."""
+    file = tmp_path / "cluster.data"
+    file.write_text(made([*TIED]))
+    done = front("balance", "--text-data", str(file))
+    (tested,) = re.findall(r"-> ([\d.]+)", done.out)
+    text = r"without it \(--no-capacity-checks\) the score would be ([\d.]+) lower"
+    (lower,) = re.findall(text, done.out)
+    free = front("balance", "--no-capacity-checks", "--text-data", str(file))
+    (reached,) = re.findall(r"-> ([\d.]+)", free.out)
+    assert float(tested) - float(reached) == pytest.approx(float(lower), rel=0.06)
+    assert float(lower) > 0
+    assert "capacity test" not in free.out
