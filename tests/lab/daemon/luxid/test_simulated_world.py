@@ -24,8 +24,8 @@ from ganeti_steward.plugins.filters.filter_rules import (
 )
 from ganeti_steward.plugins.maintenance.config import Maintd
 
-from ..cluster import op, until
-from .maintained_lab import MaintainedLab
+from ...cluster import op, until
+from ..maintained_lab import MaintainedLab
 
 Job = list[dict[str, Any]]
 State = dict[str, Any]
