@@ -187,6 +187,10 @@ def _instances(
             _attempt(ledger, uuid, submission.step, name, reason, interrupted=is_interrupted(state))
         elif submission.step in PREPARATIONS:
             _prepared(ledger, uuid, submission.step, name)
+        else:
+            # Where it is now, or has a copy, is no target that has failed.
+            attempt = ledger.incidents[uuid].attempt(name)
+            ledger.update(ledger.incidents[uuid].with_attempt(attempt._replace(targets=())))
 
 
 def _attempt(

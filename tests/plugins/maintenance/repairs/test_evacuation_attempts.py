@@ -97,6 +97,15 @@ def test_another_target_is_tried() -> None:
     assert len(set(targets)) == len(targets) == 3
 
 
+def test_a_target_to_which_a_job_has_moved_it_did_not_fail() -> None:
+    """Where its copy is by now would be avoided, and another full copy made."""
+    cluster = evacuated(instance("a", "n1", template="ext"))
+    cluster.round()
+    cluster.instance("a", nodes=("n1",))
+    cluster.round()
+    assert cluster.incident.attempt("a").targets == (cluster.jobs[-1][0]["target_node"],)
+
+
 # -- what Ganeti itself broke
 
 
