@@ -149,7 +149,7 @@ def _in_the_lab(
     answers = lab.luxi.call("SubmitManyJobs", jobs)
     numbers = [int(number) for _, number in answers]
     with suppress(AssertionError):
-        until(lambda: _statuses(lab, numbers) == [*expected], 30, every=0.3)
+        until(lambda: _statuses(lab, numbers) == [*expected], 120, every=0.3)
     # What is to stay queued has had the time to start wrongly.
     time.sleep(0.3)
     statuses = _statuses(lab, numbers)
