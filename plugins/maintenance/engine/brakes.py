@@ -130,8 +130,11 @@ def _hold(case: RepairCase) -> Held | None:
 
 
 def _master(case: RepairCase) -> Held | None:
+    request = case.incident.maintenance
     if not case.node.master or case.incident.action == LIVE_REPAIR:
         return None
+    if request and request.worked:
+        return None  # it is only taken back
     return braked(
         case,
         "master",

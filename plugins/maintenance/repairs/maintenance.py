@@ -17,7 +17,7 @@ from ganeti_steward.core.model.opcodes import Job
 from ganeti_steward.plugins.maintenance.config import DRAINED, Maintd
 from ganeti_steward.plugins.maintenance.repairs.evacuation_case import counted, listed
 from ganeti_steward.plugins.model.disks import DiskHealth
-from ganeti_steward.plugins.model.incident import Incident, Maintenance
+from ganeti_steward.plugins.model.incident import OPT_OUT_TAG, Incident, Maintenance
 from ganeti_steward.plugins.model.operations import (
     activate_disks,
     copy_to,
@@ -250,7 +250,8 @@ def _connected(case: _Case) -> Plan | None:
     degraded = []
     for one in case.mirrored:
         health = _health(case, one.name)
-        if health and health.faults and not health.syncing:
+        excluded = OPT_OUT_TAG in one.tags
+        if health and health.faults and not (health.syncing or excluded):
             if case.incident.attempt(one.name).prepared >= case.settings.move_attempts:
                 reason = f"its disks stay degraded: {', '.join(health.faults)}"
                 return _failed(case, [(one.name, reason)])
@@ -269,6 +270,7 @@ def _unsynced(case: _Case, when: str) -> Wait | None:
             reasons.append((one.name, "the state of its disks is not known"))
         elif not health.in_sync:
             faults = ", ".join(health.faults) or "its disks are being synchronized"
+            faults += f"; it has the tag {OPT_OUT_TAG}" if OPT_OUT_TAG in one.tags else ""
             reasons.append((one.name, faults))
     if not reasons:
         return None

@@ -67,6 +67,9 @@ KINDS: Final[Mapping[str, Kind]] = {
     "results-removed": Kind(people.results_removed, 4, "node"),
     "record-deleted": Kind(people.record_deleted, 0.7),
     "record-edited": Kind(people.record_edited, 0.7),
+    "maintenance-requested": Kind(
+        people.maintenance_requested, 2, "node", (30, 1200), ("stop", "refuse")
+    ),
     "paused": Kind(people.paused, 0.7, "", (60, 900)),
     "group-renamed": Kind(people.group_renamed, 0.2),
     "group-excluded": Kind(people.group_excluded, 0.2, "", (60, 600)),

@@ -20,6 +20,7 @@ from fault_world.kinds import KINDS
 from fault_world.luxid import WorldLuxid
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.plugins.maintenance.config import ACT, Maintd, Rebalance
+from ganeti_steward.plugins.model.incident import CANCEL_TAG, DONE_TAG
 
 Row = dict[str, Any]
 
@@ -201,6 +202,12 @@ class World:
 
     def _tend(self) -> None:
         """A person acknowledges results, and takes nodes back whose hardware is repaired."""
+        for uuid, record in self.records():
+            row = next((one for one in self.ganeti.nodes if one["uuid"] == record["node"]), None)
+            if row and record.get("maintenance") and (word := _word(row, record)):
+                tags = row["tags"]
+                tags += [f"{word}{uuid}"] if f"{word}{uuid}" not in tags else []
+                self.ganeti.changed()
         for row in self.ganeti.nodes:
             results = [tag for tag in row["tags"] if tag.startswith("maintd:repair")]
             if results or (row["name"] not in self.ganeti.reports and not self._is_repaired(row)):
@@ -217,6 +224,13 @@ class World:
             one.get("node") == row["uuid"] and one.get("status") == "pending"
             for _, one in self.records()
         )
+
+
+def _word(row: Row, record: Row) -> str:
+    """What a person does about a maintenance: the beginning of a tag; empty: nothing."""
+    if record["status"] == "pending":
+        return DONE_TAG
+    return CANCEL_TAG if record["status"] == "noted" and row["master"] else ""
 
 
 #: Moves begin early, so that histories have some.

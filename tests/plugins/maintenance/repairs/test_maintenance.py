@@ -113,6 +113,24 @@ def test_a_failed_migration_ends_it_and_no_other_begins() -> None:
     assert cluster.nodes["uuid-node4"].drained
 
 
+def test_an_excluded_instance_is_not_touched() -> None:
+    """Its owner has its disks connected again, or removes the tag."""
+    cluster = Upkept()
+    cluster.instances["drbd2"] = cluster.instances["drbd2"]._replace(tags=("maintd:off",))
+    found = cluster.request("node2")
+    cluster.run()
+    cluster.reboot("node2")
+    cluster.come_back("node2")
+    cluster.done(found)
+    cluster.run()
+    cluster.syncing.clear()
+    cluster.run()
+    assert "drbd2: disk/0 is not active on node2; it has the tag maintd:off" in waits(
+        cluster, found
+    )
+    assert cluster.degraded == {"drbd2": "node2"}
+
+
 def test_a_place_that_is_not_legal_any_more() -> None:
     """The instance stays where it went, and the note says so."""
     cluster = Upkept()
@@ -148,6 +166,20 @@ def test_it_waits_while_anything_else_is_wrong() -> None:
     cluster.round()
     assert waits(cluster, found) == "the maintenance of node2 waits: node5 does not answer"
     assert "is the master" in waits(cluster, master)
+
+
+def test_a_node_that_has_become_the_master_is_taken_back() -> None:
+    """Nothing is begun on the master, and nothing more is taken from it."""
+    cluster = Upkept()
+    found = cluster.request("node2")
+    cluster.run()
+    cluster.change("node1", master=False)
+    cluster.change("node2", master=True)
+    cluster.run()
+    assert "is the master" in waits(cluster, found)
+    cluster.done(found)
+    cluster.run()
+    assert cluster.running_on("node2") == ["drbd1", "shared"]
 
 
 def test_requests_do_not_keep_nodes_from_being_targets() -> None:

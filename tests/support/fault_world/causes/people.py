@@ -4,10 +4,24 @@ from __future__ import annotations
 
 from functools import partial
 from typing import TYPE_CHECKING, Any
+from uuid import NAMESPACE_DNS, uuid5
 
 from fault_world.agents import Agent
 from fault_world.causes.others import submit
-from ganeti_steward.plugins.model.incident import OPT_OUT_TAG, PAUSE_TAG, STOPPED_TAG
+from fault_world.daemon import KEY
+from ganeti_steward.core.canonical_json import canonical
+from ganeti_steward.plugins.maintenance.edges.record import SignedRecord, sign_record
+from ganeti_steward.plugins.maintenance.edges.store import rule_of
+from ganeti_steward.plugins.model.incident import (
+    DONE_TAG,
+    MAINTENANCE,
+    OPT_OUT_TAG,
+    PAUSE_TAG,
+    READY_TAG,
+    STOPPED_TAG,
+    Incident,
+    Maintenance,
+)
 
 if TYPE_CHECKING:
     from fault_world.faults import Fault
@@ -64,6 +78,59 @@ def record_edited(world: World, fault: Fault) -> None:
         world.checks.deleted.add(uuid)
         reason = world.luxid.filters[uuid]["reason_trail"][0]
         reason[1] = reason[1].replace("noted", "pending")
+
+
+def maintenance_requested(world: World, fault: Fault) -> None:
+    """A person requests the maintenance of a node, and reboots it once it is ready."""
+    node, now = _node(world, fault.subject), world.clock_of(world.ganeti.master)
+    if node is None or node["master"] or node["offline"] or _maintained(world, node["name"]):
+        return
+    uuid = str(uuid5(NAMESPACE_DNS, f"maintenance of {node['name']} at {fault.at}"))
+    incident = Incident(
+        uuid,
+        node["uuid"],
+        node["name"],
+        canonical({"status": MAINTENANCE}),
+        MAINTENANCE,
+        tag=f"{READY_TAG}{uuid}",
+        first_seen=now,
+        observed_since=now,
+        changed=now,
+        progressed=now,
+        maintenance=Maintenance(fault.detail),
+    )
+    rule = rule_of(SignedRecord(incident, now, sign_record(incident, now, KEY)), now)
+    trail = [list(reason) for reason in rule.reasons]
+    predicates = [list(one) for one in rule.predicates]
+    world.checks.requested.add(uuid)
+    world.luxid.replace_filter(uuid, rule.priority, predicates, rule.action, trail)
+    world.clock.after(60, partial(_work, world, uuid, fault))
+
+
+def _maintained(world: World, node: str) -> bool:
+    return any(
+        one.get("maintenance") and one.get("node_name") == node for _, one in world.records()
+    )
+
+
+def _work(world: World, uuid: str, fault: Fault) -> None:
+    """Wait for the node to be ready, and reboot it."""
+    if not any(one == uuid for one, _ in world.records()):
+        return
+    if uuid not in world.checks.ready:
+        world.clock.after(60, partial(_work, world, uuid, fault))
+        return
+    running = sorted(name for name, on in world.ganeti.runs.items() if fault.subject in on)
+    world.checks.require("emptied", not running, f"{running} run on {fault.subject}")
+    world.ganeti.power_off(fault.subject)
+    world.clock.after(fault.lasts, partial(_worked, world, uuid, fault.subject))
+
+
+def _worked(world: World, uuid: str, name: str) -> None:
+    world.ganeti.power_on(name)
+    if (node := _node(world, name)) and f"{DONE_TAG}{uuid}" not in node["tags"]:
+        node["tags"].append(f"{DONE_TAG}{uuid}")
+        world.ganeti.changed()
 
 
 def paused(world: World, fault: Fault) -> None:

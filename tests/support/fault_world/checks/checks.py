@@ -36,6 +36,10 @@ class Checks:
         """uuid -> record as a daemon wrote it last"""
         self.deleted: set[str] = set()
         """uuids of records that people deleted or edited"""
+        self.requested: set[str] = set()
+        """uuids of maintenances that people requested"""
+        self.ready: set[str] = set()
+        """those of them whose node was ready in the last round"""
         self._ran: dict[tuple[str, bytes], int] = {}
         """node and object -> when a command was run for it, ns since the epoch"""
         self._commands: set[str] = set()
@@ -148,8 +152,22 @@ class Checks:
         repaired = {one.node for one in outcome.incidents.values() if one.state.under_repair}
         most = self._world.settings.most_nodes
         self.require("limits", len(repaired) <= most, f"{len(repaired)} nodes are under repair")
+        self._maintained(outcome)
         unexpected = outcome.fault and ":" in outcome.fault.split(" ")[0]
         self.require("no-fault", not unexpected, outcome.fault)
+
+    def _maintained(self, outcome: Round) -> None:
+        """Which nodes are away for maintenance, and which of them are ready."""
+        ready = (one.subject for one in outcome.held if " is ready: nothing runs" in one.sentence)
+        self.ready = {*ready}
+        away = {
+            one.node_name
+            for one in outcome.incidents.values()
+            if one.maintenance and one.state.under_repair
+        }
+        for row in self._world.ganeti.instances:
+            both = away.intersection((row["pnode"], *row["snodes"]))
+            self.require("apart", len(both) < 2, f"{row['name']} has {sorted(both)}")
 
     def end(self) -> None:
         """Every incident has ended."""

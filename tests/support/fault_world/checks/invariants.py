@@ -12,7 +12,9 @@ INVARIANTS: Final[Mapping[str, str]] = {
     "and the daemon hands over no others that change anything but those of routine work.",
     "reported": "A node is drained, set offline or switched off only in a repair that was begun "
     "while a valid report of that node named a fault, or after a person "
-    "said that it is off.",
+    "confirmed that it is off, or requested its maintenance.",
+    "emptied": "No node is rebooted for a maintenance while an instance runs on it.",
+    "apart": "No two nodes of one instance are away for maintenance at the same time.",
     "opted-out": "Nothing with the tag maintd:off is touched: no node, no node of such a group, no "
     "instance.",
     "paused": "Nothing is submitted by a round that began while the cluster was paused.",

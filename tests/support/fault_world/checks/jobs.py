@@ -148,7 +148,8 @@ class Jobs:
         rows = self._world.ganeti.nodes
         confirmed = any(row["name"] == own.node and tag in row["tags"] for row in rows)
         recent = last is not None and seen.at - last <= limit
-        self._grounds[own.incident] = recent or confirmed
+        requested = own.incident in self._world.checks.requested
+        self._grounds[own.incident] = recent or confirmed or requested
 
     def _target(self, own: OwnJob, effect: Effect, seen: Seen, text: str) -> None:
         target = effect.target

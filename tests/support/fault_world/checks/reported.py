@@ -82,7 +82,9 @@ class Reports:
         """Each change begins where the one before has ended: none is missing, none is twice."""
         last: dict[str, str] = {}
         for one in entries:
-            before = last.get(one.incident, "new")
+            # A record that a person wrote is not new to the daemon that begins it.
+            first = one.before if one.incident in self._world.checks.requested else "new"
+            before = last.get(one.incident, first)
             text = f"{one.incident} in the log of {node}: {before}, then {one.before}-{one.after}"
             self._require("reported-once", before in (one.before, FORGOTTEN), text)
             last[one.incident] = one.after

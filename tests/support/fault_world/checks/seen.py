@@ -63,7 +63,11 @@ def seen(world: World, records: Mapping[str, Row]) -> Seen:
 
 def repaired(records: Mapping[str, Row]) -> frozenset[str]:
     """Names of the nodes with an incident that has not ended well."""
-    return frozenset(one["node_name"] for one in records.values() if one["status"] in _OPEN)
+    return frozenset(
+        one["node_name"]
+        for one in records.values()
+        if one["status"] in _OPEN and not (one.get("maintenance") and one["status"] == "noted")
+    )
 
 
 _OPEN = ("noted", "pending", "failed")

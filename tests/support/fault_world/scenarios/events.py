@@ -41,6 +41,7 @@ _DETAILS: Final[Mapping[str, str]] = {
     "lost-answers": "a share, 0 to 1",
     "late-storing": "seconds",
     "failing-operations": "a share, 0 to 1",
+    "maintenance-requested": "stop or refuse: what is done with instances that cannot migrate",
     "tag-set": "a tag; one that ends with a colon gets the uuid of each incident of the node",
 }
 
