@@ -138,6 +138,18 @@ BUILT_INS: Final = (
         hooks=("steward_plan",),
     ),
     BuiltIn(
+        "gate-command",
+        "ganeti_steward.plugins.maintenance.repairs.gates:CommandGate",
+        section="maintd",
+        hooks=("steward_gate",),
+    ),
+    BuiltIn(
+        "gate-prometheus",
+        "ganeti_steward.plugins.maintenance.repairs.gates:PrometheusGate",
+        section="maintd",
+        hooks=("steward_gate",),
+    ),
+    BuiltIn(
         "harep",
         "ganeti_steward.plugins.maintenance.harep.plugin:Plugin",
         section="harep",

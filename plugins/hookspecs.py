@@ -48,6 +48,18 @@ def steward_routine(world: World, context: Context) -> Iterable[RoutinePlan] | N
 
 
 @hookspec
+def steward_gate(world: World) -> str | None:
+    """Return why no healthy node may be taken out for maintenance now.
+
+    Called in each round in which a maintenance that was requested has not begun.
+
+    :param world: the cluster, its nodes and instances, and all incidents, as they are now
+    :return: one sentence; None: nothing speaks against it.  A failure of the plugin holds the
+        maintenance
+    """
+
+
+@hookspec
 def steward_incident_changed(
     before: Incident | None, after: Incident | None, event: str, reason: str
 ) -> None:

@@ -204,6 +204,21 @@ class Maintd(NamedTuple):
         "An http or https address to which each change of an incident is posted as JSON; empty for "
         "none.",
     ] = ""
+    gate_command: Annotated[
+        str,
+        PATH,
+        "A program that has to end with status 0 before a healthy node is taken out for "
+        "maintenance; empty for none.",
+    ] = ""
+    gate_prometheus: Annotated[
+        str,
+        _WEB_ADDRESS,
+        "The http or https address of a Prometheus that must know of no firing alert before a "
+        "healthy node is taken out for maintenance; empty for none.",
+    ] = ""
+    gate_alerts: Annotated[
+        str, TEXT, "Which alerts count there: a regular expression for the whole name."
+    ] = ".+"
     lock_file: Annotated[
         str, PATH, "The file that keeps a second daemon from being started on this machine."
     ] = "/run/ganeti-steward/maintd.lock"

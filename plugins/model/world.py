@@ -106,6 +106,10 @@ class World(NamedTuple):
     storage: Mapping[str, NodeStorage] = MappingProxyType({})
     """name of a node -> its storage; only of nodes that report failing physical volumes"""
 
+    gates: tuple[str, ...] = ()
+    """why no maintenance may begin now, a sentence of each plugin that has a reason; only while
+    one is requested that has not begun"""
+
     @property
     def nodes(self) -> Mapping[str, Node]:
         """Uuid -> node."""

@@ -56,7 +56,11 @@ from ganeti_steward.plugins.maintenance.notify.notify import Notifier
 from ganeti_steward.plugins.maintenance.page.http import StatusApplication, StatusServer
 from ganeti_steward.plugins.maintenance.queue.calls import CallNotes
 from ganeti_steward.plugins.maintenance.rebalance.remaining import NAME
-from ganeti_steward.plugins.maintenance.repairs.planner import PluginPlanner, PluginRoutine
+from ganeti_steward.plugins.maintenance.repairs.planner import (
+    PluginGates,
+    PluginPlanner,
+    PluginRoutine,
+)
 from ganeti_steward.plugins.maintenance.repairs.reading import read_disks, read_storage
 from ganeti_steward.plugins.model.incident import JOB_SOURCE, Incident
 from ganeti_steward.plugins.model.task import Held, RoutinePlan
@@ -74,7 +78,7 @@ class ConfiguredParts:
         self.config = config
         self.agents = NodeAgents(self.settings, wake)
         self._planner, self._notifier = PluginPlanner(config), Notifier(config)
-        self._routine = PluginRoutine(config)
+        self._routine, self._gates = PluginRoutine(config), PluginGates(config)
         self._fault = ""
 
     @property
@@ -85,6 +89,10 @@ class ConfiguredParts:
     def plan(self, incident: Incident, world: World) -> Sequence[PluginPlan]:
         """What the plugins plan for one incident."""
         return self._planner(incident, world)
+
+    def gates(self, world: World) -> tuple[str, ...]:
+        """Why no maintenance may begin now."""
+        return self._gates(world)
 
     def plan_routine(self, plugin: str, world: World) -> Sequence[RoutinePlan]:
         """What a plugin of routine work plans."""
@@ -119,7 +127,7 @@ class ConfiguredParts:
             return False
         before = self.settings
         self.config, self._planner, self._notifier, self._fault = config, planner, notifier, ""
-        self._routine = PluginRoutine(config)
+        self._routine, self._gates = PluginRoutine(config), PluginGates(config)
         self.agents.configure(self.settings)
         _log.info("the configuration was read again")
         for name in _FIXED:
@@ -298,6 +306,7 @@ class Daemon:
             read_storage=partial(read_storage, self._luxi),
             read_disks=partial(read_disks, self._luxi),
             agents=self._configured.agents,
+            gates=self._configured.gates,
             planner=self._configured.plan,
             routine_planner=self._configured.plan_routine,
             step=step,

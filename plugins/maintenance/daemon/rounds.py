@@ -118,6 +118,8 @@ class Parts(NamedTuple):
     """name -> storage of the nodes that report failing physical volumes"""
     read_disks: ReadDisks = lambda world, jobs: {}
     """name -> disks of instances that are going to leave a node; ``jobs``: as in `Inputs`"""
+    gates: Callable[[World], tuple[str, ...]] = lambda world: ()
+    """why no maintenance may begin now"""
     observers: Sequence[Observer] = ()
     record: Callable[[Inputs, Maintd], None] = lambda inputs, settings: None
     """called with what each step gets"""
@@ -326,6 +328,11 @@ class Rounds:
             world = world._replace(disks={**world.disks, **parts.read_disks(world, jobs)})
         if may_query and settings.repair_storage:
             world = world._replace(storage=parts.read_storage(world))
+        if any(
+            one.maintenance and one.active and not one.state.begun
+            for one in world.incidents.values()
+        ):
+            world = world._replace(gates=parts.gates(world))
         inputs = Inputs(
             world,
             jobs,

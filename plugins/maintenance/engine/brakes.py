@@ -185,10 +185,11 @@ def _gate(case: RepairCase) -> Held | None:
         for one in world.cluster.nodes
         if not (one.offline or one.live) and one.vm_capable
     ]
-    if not (ill or silent):
+    reasons = (*ill, *silent, *world.gates)
+    if not reasons:
         return None
-    first = "; ".join((*ill, *silent)[:_SHOWN])
-    more = len(ill) + len(silent) - _SHOWN
+    first = "; ".join(reasons[:_SHOWN])
+    more = len(reasons) - _SHOWN
     rest = f"; and {more} more" if more > 0 else ""
     sentence = f"the maintenance of {own.name} waits: {first}{rest}"
     return braked(case, "gate", sentence, incidents=len(ill), silent=len(silent))

@@ -173,6 +173,16 @@ class _Called:
         plans: Sequence[RoutinePlan] = [] if given is None else given
         return plans
 
+    def gates(self, world: World) -> Sequence[str]:
+        """Why no maintenance may begin now, by each plugin that has a reason."""
+        found = []
+        for one in self._plugins.implementations("steward_gate"):
+            given = call(one, self._limit, world=world)
+            if given is not None and not isinstance(given, str):
+                raise PluginError(one.plugin_name, "steward_gate gave no text")
+            found += [given] if given else []
+        return found
+
     @property
     def _limit(self) -> float:
         return self._config.section(Maintd).plan_time_limit
@@ -235,6 +245,21 @@ class PluginRoutine:
             log_failure(err)
             return [Wait(str(err))]
         return given
+
+
+class PluginGates:
+    """Calls the plugins before a maintenance begins; one that fails does not agree."""
+
+    def __init__(self, config: Config) -> None:
+        self._plugins = _Plugins(config, config.plugins.load)
+
+    def __call__(self, world: World) -> tuple[str, ...]:
+        """Why none may begin now, a sentence each."""
+        try:
+            return tuple(self._plugins.ask(_Called.gates, world))
+        except PluginError as err:
+            log_failure(err)
+            return (str(err),)
 
 
 @contextmanager

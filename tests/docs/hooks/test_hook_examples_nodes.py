@@ -124,6 +124,29 @@ def test_steward_routine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     ]
 
 
+def test_steward_gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It holds above 200 instances that run."""
+    hook = "steward_gate"
+    (settings,), (source,) = (fences(hook, kind) for kind in ("toml", "python"))
+    (tmp_path / "few_instances.py").write_text(source)
+    (tmp_path / "steward.toml").write_text(settings)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    implementation = Plugins(load_config(str(tmp_path / "steward.toml"))).implementation(
+        "few_instances", hook
+    )
+    try:
+        found = [
+            call(implementation, 10, world=worlds.world([worlds.node("n1")], instances))
+            for instances in (
+                [worlds.instance(f"i{number}", "n1") for number in range(many)]
+                for many in (200, 201)
+            )
+        ]
+    finally:
+        del sys.modules["few_instances"]
+    assert found == [None, "201 instances run, more than 200"]
+
+
 def test_steward_incident_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only a failed incident is one line in the system's log."""
     hook, lines = "steward_incident_changed", list[tuple[int, str]]()
