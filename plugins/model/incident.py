@@ -174,6 +174,8 @@ class Maintenance(NamedTuple):
     """names of the instances that ran on the node when it began, sorted"""
     drained: bool = False
     """whether the node was drained when it began"""
+    ready: bool = False
+    """whether the work on the node may begin: nothing runs there, and all disks are in sync"""
     worked: Time = 0
     """when it became known that the work on the node is over; 0: not yet"""
 

@@ -7,6 +7,9 @@ from typing import Any, Final, NamedTuple
 
 from ganeti_steward.core.model.opcodes import Job
 
+#: The mark of a wait for the work on a node under maintenance.
+READY: Final = "ready"
+
 #: The steps of the built-in repairs; a plugin may use other words.
 COMMAND: Final = "command"
 DRAIN: Final = "drain"
@@ -87,7 +90,8 @@ class Wait(NamedTuple):
     subject: str = ""
     """what routine work leaves out: an instance, a node group, ...; empty: the cluster"""
     mark: str = ""
-    """what a plugin of routine work wants to recognize in the next round, see `World.marked`"""
+    """what a plugin of routine work wants to recognize in the next round, see `World.marked`; of a
+    maintenance `READY`: the work on the node may begin"""
 
 
 #: The answer of a plugin for one incident.

@@ -146,8 +146,7 @@ def state_of(incident: Incident, request: Maintenance, cluster: Cluster) -> str:
         return "requested"
     if request.worked:
         return "returning" if node.drained and not request.drained else "home"
-    runs = any(one.uses_memory and one.primary == node.name for one in cluster.instances)
-    return "emptying" if runs or not node.drained else "ready"
+    return "ready" if request.ready else "emptying"
 
 
 def named(known: Sequence[Requested], cluster: Cluster, word: str) -> Requested:

@@ -30,6 +30,7 @@ from ganeti_steward.plugins.model.incident import Incident, Submission
 from ganeti_steward.plugins.model.operations import remove_tags, set_tags
 from ganeti_steward.plugins.model.task import (
     AFTERWARDS,
+    READY,
     TAG,
     UNTAG,
     Done,
@@ -170,6 +171,7 @@ class Tasks:
         held = holding(BEFORE_PLAN, case)
         if held:
             self._ledger.held += [*held, *holding(AFTER_PLAN, case)]
+            self._ledger.update(_with_ready(incident, ready=False))
             return
         for planned in self._planner(incident, self._reservations.world(case.world)):
             self._take(case, planned.plan)
@@ -178,6 +180,7 @@ class Tasks:
         ledger, uuid = self._ledger, case.incident.uuid
         if isinstance(plan, Wait):
             ledger.hold(uuid, "wait", plan.reason)
+            ledger.update(_with_ready(case.incident, ready=plan.mark == READY))
             return
         if isinstance(plan, Task) and not self._is_free(uuid, plan):
             return
@@ -203,7 +206,7 @@ class Tasks:
             reason = f"planned again after it succeeded {times} times in a row: {task.reason}"
             self._ledger.happen(incident.uuid, Event.FAILURE, reason)
             return
-        incident = _with_origin(incident, self._ledger.world)
+        incident = _with_ready(_with_origin(incident, self._ledger.world), ready=False)
         self._ledger.update(incident)
         demoted = effects_of(task.jobs, self._facts).demoted.union(incident.demoted)
         self._reserve(incident._replace(demoted=tuple(sorted(demoted))), task, found)
@@ -249,6 +252,12 @@ def _with_origin(incident: Incident, world: World) -> Incident:
     ran = [one.name for one in world.running_on(node.name)]
     origin = request._replace(ran=tuple(sorted(ran)), drained=node.drained)
     return incident._replace(maintenance=origin)
+
+
+def _with_ready(incident: Incident, *, ready: bool) -> Incident:
+    """A maintenance with whether the work on its node may begin."""
+    request = incident.maintenance
+    return incident._replace(maintenance=request._replace(ready=ready)) if request else incident
 
 
 def _with_targets(incident: Incident, task: Task) -> Incident:

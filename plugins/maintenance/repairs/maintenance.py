@@ -31,6 +31,7 @@ from ganeti_steward.plugins.model.task import (
     DRAIN,
     HOME,
     MOVE,
+    READY,
     START,
     STOP,
     UNDRAIN,
@@ -113,7 +114,8 @@ def _silent(case: _Case) -> Wait:
     """Of a node that does not answer nothing is moved."""
     if case.incident.state.begun and not case.world.running_on(case.name):
         over = f"when the work is over: gnt-steward maintenance done {case.name}"
-        return Wait(f"{case.name} is away, and nothing runs on it; {over}")
+        mark = READY if case.request.ready else ""
+        return Wait(f"{case.name} is away, and nothing runs on it; {over}", mark=mark)
     return Wait(f"{case.name} does not answer, or is offline: nothing is moved off it")
 
 
@@ -223,7 +225,8 @@ def _ready(case: _Case) -> Wait:
     one_copy = f"; {copies} instances have one copy only while it is away" if copies else ""
     return Wait(
         f"{case.name} is ready: nothing runs on it{one_copy}; when the work is over: gnt-steward "
-        f"maintenance done {case.name}"
+        f"maintenance done {case.name}",
+        mark=READY,
     )
 
 

@@ -33,6 +33,9 @@ def test_a_node_is_emptied_rebooted_and_everything_is_home() -> None:
         "node2 is ready: nothing runs on it; 2 instances have one copy only while it is away; when "
         "the work is over: gnt-steward maintenance done node2"
     )
+    request = cluster.records[found.uuid].maintenance
+    assert request is not None
+    assert request.ready
     cluster.reboot("node2")
     cluster.done(found)
     cluster.run()
