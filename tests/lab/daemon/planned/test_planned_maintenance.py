@@ -6,8 +6,8 @@ import pytest
 
 from ganeti_steward.plugins.model.incident import Incident
 
-from ..cluster import until
-from .maintained_lab import NODES, MaintainedLab
+from ...cluster import until
+from ..maintained_lab import NODES, MaintainedLab
 
 pytestmark = pytest.mark.thorough
 

@@ -1,0 +1,1 @@
+"""Planned maintenance in the lab."""
