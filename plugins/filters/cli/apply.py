@@ -119,12 +119,12 @@ def _line(change: Mapping[str, Any]) -> str:
 
 def _wait(options: argparse.Namespace, file: RuleFile) -> None:
     """Return when no job runs that the owner's rules would hold or cancel."""
-    said: list[int] = []
+    reported: list[int] = []
     while numbers := _against(options, file.owner):
-        if numbers != said:
+        if numbers != reported:
             shown = ", ".join(map(str, numbers[:10])) + (", ..." if len(numbers) > 10 else "")
             print_notes([f"waiting for the end of {len(numbers)} jobs: {shown}"])
-        said = numbers
+        reported = numbers
         time.sleep(_PAUSE)
 
 

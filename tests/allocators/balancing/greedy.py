@@ -1,8 +1,8 @@
 """A plain greedy search under the rules for balancing: the judge of what a plan must reach.
 
 The best legal single move after which nothing is newly stuck, again and again; each instance once,
-as in a plan.  It is slow and has no model of its own: rules, score and capacity test are asked
-about each state.
+as in a plan.  It is slow and has no model of its own: rules, score and capacity test are those of
+states.
 """
 
 from __future__ import annotations
