@@ -35,7 +35,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     describe(
         parser,
         {
-            "gnt-steward filter diff live rules.toml": "what it changes for unfinished jobs",
             "gnt-steward filter apply rules.toml --dry-run": "the changes of the rules",
             "gnt-steward filter apply rules.toml --prune": "exactly these rules of its owner",
         },

@@ -28,6 +28,7 @@ ARGUMENTS: Final = {
     "check": "",
     "exporter": "--once",
     "filter add": "",
+    "filter apply": f"{DATA / 'rules.toml'}",
     "filter delete": "4f6d6c1c-0000-4000-8000-000000000001",
     "filter diff": "live live",
     "filter explain": "1",
