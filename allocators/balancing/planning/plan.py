@@ -261,7 +261,7 @@ class Planner:
             self._offer(path.placement, self._first(), rounds=1)
 
     def _offer_parts(self, path: BestMoves) -> None:
-        """The longest first part of the moves that one job for each instance leads to.
+        """The longest first part of the moves that one job for each instance carries out.
 
         Where a longer part cannot be reached, a shorter one mostly can: halving finds the end.
         """

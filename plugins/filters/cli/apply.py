@@ -118,12 +118,12 @@ def _line(change: Mapping[str, Any]) -> str:
 
 def _wait(options: argparse.Namespace, file: RuleFile) -> None:
     """Return when no job runs that the owner's rules would hold or cancel."""
-    reported: list[int] = []
+    printed: list[int] = []
     while numbers := _against(options, file.owner):
-        if numbers != reported:
+        if numbers != printed:
             shown = ", ".join(map(str, numbers[:10])) + (", ..." if len(numbers) > 10 else "")
             print_notes([f"waiting for the end of {len(numbers)} jobs: {shown}"])
-        reported = numbers
+        printed = numbers
         time.sleep(_PAUSE)
 
 
