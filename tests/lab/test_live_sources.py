@@ -219,7 +219,10 @@ def test_text_format(lab: Lab) -> None:
     [
         ("--rapi cluster.lab", "the certificate is not trusted; name the cluster's own with"),
         ("--rapi cluster.lab --rapi-insecure", "user and password are needed"),
-        ("--rapi cluster.lab:5081 --rapi-insecure", "RAPI at https://cluster.lab:5081: Connection"),
+        (
+            "--rapi cluster.lab:5081 --rapi-insecure",
+            "RAPI at https://cluster.lab:5081: RAPI is stopped: nothing listens there",
+        ),
         ("--rapi nosuch.lab", "RAPI at https://nosuch.lab:5080: Name or service not known"),
         ("--luxi-socket /nosuch", "there is no socket /nosuch: luxid runs on the master only"),
     ],
