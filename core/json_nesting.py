@@ -39,6 +39,8 @@ _TOKEN: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[\[{\]}]', re.DOTALL)
 
 #: Digits of a whole number that Python converts, which takes time that grows with their square.
 _DIGITS: Final = 4000
+#: A whole number with more of them may be in the text.
+_LONG: Final = re.compile(f"[0-9]{{{_DIGITS + 1}}}")
 
 _BRACKETS: Final = b"[{]}"
 _OTHERS: Final = bytes(set(range(256)) - set(_BRACKETS))
@@ -109,7 +111,7 @@ def load_lenient(raw: bytes) -> Any:
         check_nesting(text)
     except TooDeep:
         text = _cut(text)
-    return json.loads(text, parse_int=_integer)
+    return json.loads(text, parse_int=_integer if _LONG.search(text) else None)
 
 
 def _integer(digits: str) -> int | float:
