@@ -198,7 +198,10 @@ class JobQueue:
         free = self._most - len(self._running)
         if free <= 0:
             return
-        jobs = [*self._running.values(), *(self.jobs[one] for one in self._first(free))]
+        waiting = [self.jobs[one] for one in self._first(free)]
+        if not waiting:
+            return
+        jobs = [*self._running.values(), *waiting]
         for number in schedule(jobs, self._chain, self._most).started:
             job = self.jobs[number]
             self._withhold(job)
