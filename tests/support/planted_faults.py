@@ -148,11 +148,9 @@ def _run(folder: str, *arguments: str) -> tuple[str, int]:
 
 def _play(first: int, histories: int) -> int:
     """In a process of its own: play histories, and print a line for each."""
-    import logging
+    from fault_world.history import only_play, play
 
-    from fault_world.history import play
-
-    logging.disable(logging.CRITICAL)
+    only_play()
     for seed in map(str, range(first, first + histories)):
         signal.setitimer(signal.ITIMER_PROF, _TIME_LIMIT)
         played = play(seed)

@@ -12,7 +12,7 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from typing import Final
 
-from fault_world.history import Played, play
+from fault_world.history import Played, only_play, play
 from fault_world.scenarios.command import compare, events_help
 from fault_world.shrink import shrunk
 
@@ -64,7 +64,7 @@ def _one(seed: str, keep: str | None) -> int:
 
 def _many(first: int, rounds: int, processes: int) -> int:
     begun, done, histories, broken = time.monotonic(), 0, 0, list[Played]()
-    with ProcessPoolExecutor(processes) as pool:
+    with ProcessPoolExecutor(processes, initializer=only_play) as pool:
         for played in _results(pool, first, processes):
             histories, done = histories + 1, done + played.rounds
             if played.broken:
@@ -92,7 +92,6 @@ def _results(pool: ProcessPoolExecutor, first: int, processes: int) -> Iterator[
 
 
 def _portion(first: int) -> list[Played]:
-    logging.disable(logging.CRITICAL)
     found = [play(str(first + at)) for at in range(_PORTION)]
     return [one if one.broken else one._replace(narrative=()) for one in found]
 

@@ -29,6 +29,8 @@ class Clock:
         self.schedule = Schedule(now)
         self.thread: Thread | None = None
         """the simulated thread that runs; None: none does"""
+        self._limit = now
+        """nothing happens after this, ns since the epoch"""
 
     @property
     def now(self) -> int:
@@ -39,9 +41,20 @@ class Clock:
         """Have something happen later."""
         self.schedule.after(seconds * SECOND, event)
 
-    def run_until(self, at: int) -> None:
-        """Let everything happen up to a time, ns since the epoch."""
-        self.schedule.run_until(at)
+    def run_until(self, at: int, stop: Callable[[], bool] = lambda: False) -> None:
+        """Let everything happen up to a time, ns since the epoch; ``stop``: or until this holds."""
+        self._limit = at
+        while self.schedule.next is not None and self.schedule.next <= at and not stop():
+            self.schedule.run()
+        self._limit = 0
+
+    def skip(self, seconds: float) -> bool:
+        """Let time pass in which nothing else happens; False: something does, and none passed."""
+        at, following = self.now + max(int(seconds * SECOND), 0), self.schedule.next
+        if at > self._limit or (following is not None and following <= at):
+            return False
+        self.schedule.now = at
+        return True
 
 
 class Process:
@@ -135,6 +148,8 @@ class Thread:
         if not self._process.alive:
             raise Killed
         self._wait, self._woken = self._wait + 1, False
+        if seconds is not None and not self._process.stopped and self._clock.skip(seconds):
+            return False
         if seconds is not None:
             self._clock.after(max(seconds, 0), self._ending(self._wait))
         self._pause.release()

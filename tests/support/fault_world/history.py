@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import logging
 from collections.abc import Sequence
 from functools import partial
 from typing import Final, NamedTuple
@@ -26,6 +28,14 @@ class Played(NamedTuple):
     narrative: tuple[str, ...]
     broken: Broken | None
     """the first invariant that did not hold"""
+
+
+def only_play() -> None:
+    """Prepare a process that does nothing but to play histories: nothing is logged."""
+    logging.disable(logging.CRITICAL)
+    # What was imported is no garbage; what a history leaves is collected in few passes.
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
 
 
 def play(seed: str, faults: Sequence[Fault] | None = None, hours: float = _HOURS) -> Played:

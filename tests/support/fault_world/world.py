@@ -158,12 +158,15 @@ class World:
 
     def run_until(self, at: int) -> None:
         """Let everything happen up to a time, ns since the epoch, or until a check fails."""
-        schedule = self.clock.schedule
-        while schedule.next is not None and schedule.next <= at and not self.checks.broken:
-            schedule.run()
-            for daemon in self.daemons:
-                if daemon.fault is not None:
-                    raise daemon.fault
+        self.clock.run_until(at, self._is_over)
+        self._is_over()
+
+    def _is_over(self) -> bool:
+        """Whether a check has failed; raises what a daemon was ended by that nothing expects."""
+        for daemon in self.daemons:
+            if daemon.fault is not None:
+                raise daemon.fault
+        return self.checks.broken is not None
 
     def end(self) -> None:
         """End all processes, so that no thread is left."""
