@@ -52,6 +52,10 @@ def read_credentials(path: str | None, environment: Mapping[str, str]) -> Creden
     try:
         mode = os.stat(path).st_mode
         text = read_in_time(path, _LONGEST, _WAIT).decode()
+    except PermissionError:
+        raise StewardError(
+            f"{path}: permission denied; run the command as root or as the owner of this file"
+        ) from None
     except (OSError, ValueError) as err:
         raise StewardError(f"{path}: {reason_of(err)}") from None
     if stat.S_ISREG(mode) and mode & (stat.S_IRWXO | stat.S_IWGRP):

@@ -181,7 +181,9 @@ def test_credentials_that_this_user_may_not_read(
     monkeypatch.setattr("ganeti_steward.core.ganeti.rapi_access.read_in_time", denied)
     with pytest.raises(StewardError) as caught:
         read_credentials(str(file), {})
-    assert str(caught.value) == f"{file}: Permission denied"
+    assert str(caught.value) == (
+        f"{file}: permission denied; run the command as root or as the owner of this file"
+    )
 
 
 def test_no_answer() -> None:
