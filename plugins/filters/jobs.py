@@ -39,6 +39,8 @@ class Job(NamedTuple):
     """those of all opcodes, in their order"""
     depends: tuple[int, ...] = ()
     """numbers of the jobs it waits for"""
+    canceled_with: tuple[int, ...] = ()
+    """those of them that luxid cancels it with: it does not list their state ``canceled``"""
 
     @property
     def summary(self) -> str:
@@ -58,6 +60,7 @@ def read_job(row: Mapping[str, Any]) -> Job:
         raise ValueError(f"job {number}, key 'ops': each opcode needs its name, OP_ID")
     if is_deep(opcodes, _DEEPEST):
         raise ValueError(f"job {number}, key 'ops': more than {_DEEPEST} levels are too many")
+    depends = _depends(number, opcodes)
     reasons = [reason for one in opcodes for reason in read_reasons(one.get("reason") or [])]
     return Job(
         int(str(number)),
@@ -65,7 +68,8 @@ def read_job(row: Mapping[str, Any]) -> Job:
         _priority(row, opcodes),
         tuple(opcodes),
         tuple(reasons),
-        _depends(number, opcodes),
+        tuple(sorted(depends)),
+        tuple(sorted(one for one, states in depends.items() if "canceled" not in states)),
     )
 
 
@@ -74,12 +78,16 @@ def _is_number(value: object) -> bool:
     return len(text) < _DIGITS and text.isascii() and text.isdecimal()
 
 
-def _depends(number: object, opcodes: Sequence[Mapping[str, Any]]) -> tuple[int, ...]:
+def _depends(number: object, opcodes: Sequence[Mapping[str, Any]]) -> dict[int, tuple[Any, ...]]:
+    """Number of a job -> the states in which it may end."""
     try:
-        found = {int(one[0]) for op in opcodes for one in op.get("depends") or ()}
+        return {
+            int(one[0]): tuple(state for states in one[1:] for state in states or ())
+            for op in opcodes
+            for one in op.get("depends") or ()
+        }
     except (LookupError, OverflowError, TypeError, ValueError):
         raise ValueError(f"job {number}, key 'depends': numbers of jobs are expected") from None
-    return tuple(sorted(found))
 
 
 def _priority(row: Mapping[str, Any], opcodes: Sequence[Mapping[str, Any]]) -> int:

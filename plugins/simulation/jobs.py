@@ -155,7 +155,7 @@ class SimulatedJobs:
 
     def _start(self, job: Job) -> None:
         row = self.rows[job.number]
-        if self._is_canceled_with_another(row):
+        if any(self._was_canceled(one) for one in job.canceled_with):
             row["opresult"] = [_CANCELED] * len(row["ops"])
             self._queue.end(job.number)
             self._finish(row, CANCELED)
@@ -168,11 +168,8 @@ class SimulatedJobs:
         row["status"], row["start_ts"] = "running", self._time()
         self._begin(row, 0)
 
-    def _is_canceled_with_another(self, row: Row) -> bool:
-        """Whether a job that it depends on was canceled, and it does not list that as good."""
-        depends = (each for op in row["ops"] for each in op["depends"] or ())
-        lost = [number for number, states in depends if CANCELED not in states]
-        return any(self.rows[one]["status"] == CANCELED for one in lost if one in self.rows)
+    def _was_canceled(self, number: int) -> bool:
+        return number in self.rows and self.rows[number]["status"] == CANCELED
 
     def _failed_before(self, row: Row) -> str:
         """Why it cannot start: a job that it depends on ended in another state."""

@@ -49,7 +49,8 @@ class Course(NamedTuple):
     rule: FilterRule | None
     """the one that applies; None: no rule, or that is unknown"""
     outcome: str
-    """`ENDED`; `REJECTED` by its rule; `CANCELED` by a user; `WAITING` when all else is over"""
+    """`ENDED`; `REJECTED` by its rule; `CANCELED` by a user or with a job that it depends on;
+    `WAITING` when all else is over"""
     started: float | None = None
     ended: float | None = None
     """also when it was rejected or canceled"""
@@ -113,8 +114,16 @@ class _Simulation:
             self.schedule.after(_PERIOD - self.schedule.now % _PERIOD, self._queue.advance, _PASS)
 
     def _start(self, job: Job) -> None:
+        if any(self._was_canceled(one) for one in job.canceled_with):
+            self._queue.end(job.number)
+            self._ended[job.number] = CANCELED, self.schedule.now
+            self._have_pass()
+            return
         self._started[job.number] = self.schedule.now
         self.schedule.after(_ns(self._timed[job.number].duration), partial(self._end, job), _END)
+
+    def _was_canceled(self, number: int) -> bool:
+        return self._ended.get(number, ("",))[0] in (REJECTED, CANCELED)
 
     def _end(self, job: Job) -> None:
         self._queue.end(job.number)

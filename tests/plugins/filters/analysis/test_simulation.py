@@ -77,9 +77,36 @@ def test_paused_and_rejected_jobs() -> None:
     assert (third.waiting.cause, third.waiting.behind) == ("depends", (1,))
 
 
-def test_what_depends_on_a_rejected_job_starts() -> None:
-    jobs = [job(1), job(2, "D", depends=(1,))]
-    assert times(jobs, rule("r", "REJECT", "T")) == {1: "rejected", 2: (0, 10)}
+def test_what_depends_on_a_rejected_job_starts_if_it_may() -> None:
+    """Luxid cancels it unless its list of states has ``canceled``."""
+    reject = rule("r", "REJECT", "T")
+    jobs = [job(1), job(2, "D", depends=(1,)), job(3, "D", depends=(1,), canceled_with=(1,))]
+    jobs += [job(4, "D", depends=(3,), canceled_with=(3,))]
+    expected = {1: "rejected", 2: (0, 10), 3: "canceled", 4: "canceled"}
+    assert times(jobs, reject) == expected
+    assert times(jobs) == {1: (0, 10), 2: (10, 20), 3: (10, 20), 4: (20, 30)}
+    one_at_a_time = times([*jobs, job(5, "D")], reject, most=1)
+    assert one_at_a_time == expected | {5: (10, 20)}
+
+
+def test_a_job_canceled_by_a_user_takes_along_what_depends_on_it() -> None:
+    jobs = [job(1, canceled=50), job(2, "D", depends=(1,), canceled_with=(1,))]
+    assert times(jobs, rule("p", "PAUSE", "T")) == {1: "canceled", 2: "canceled"}
+
+
+@pytest.mark.parametrize(
+    ("depends", "canceled_with"),
+    [
+        ([[5, ["success"]]], (5,)),
+        ([[5, []]], (5,)),
+        ([[5]], (5,)),
+        ([[5, ["success", "canceled"]]], ()),
+        ([[5, ["error"]], [4, ["canceled"]]], (5,)),
+    ],
+)
+def test_whose_cancelation_cancels_a_job(depends: Any, canceled_with: tuple[int, ...]) -> None:
+    row = {"id": 9, "ops": [{"OP_ID": "OP_TEST_DELAY", "depends": depends}], "duration": 1}
+    assert timed_jobs([row], None)[0].job.canceled_with == canceled_with
 
 
 def test_buckets() -> None:
