@@ -116,8 +116,12 @@ class Section:
         where = self._inside(key)
         self.faults.add(self.what, f"key {where!r}: {text}" if where else text)
 
-    def _missing(self, key: str) -> None:
-        self.faults.add(self.what, f"key {self._inside(key)!r} is missing")
+    def _refuse(self, key: str, value: Any, expected: str) -> None:
+        """Note that a value is missing, or no value of the expected kind."""
+        if value is _REQUIRED:
+            self.faults.add(self.what, f"key {self._inside(key)!r} is missing")
+        else:
+            self.fault(f"{expected} is expected, found {describe(value)}", key)
 
     def _inside(self, key: str) -> str:
         return ".".join(filter(None, (self.path, key)))
@@ -137,11 +141,8 @@ class Section:
         return float(self._number(key, value, default, whole=False))
 
     def _number(self, key: str, value: Any, default: Any, *, whole: bool) -> float:
-        if value is _REQUIRED:
-            self._missing(key)
-        elif isinstance(value, bool) or not isinstance(value, int | float):
-            wanted = "a whole number" if whole else "a number"
-            self.fault(f"{wanted} is expected, found {describe(value)}", key)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            self._refuse(key, value, "a whole number" if whole else "a number")
         elif not -LIMIT <= value <= LIMIT or 0 < abs(value) < LEAST:
             self.fault(f"{describe(value)} is out of range", key)
         else:
@@ -153,10 +154,7 @@ class Section:
         value = self.data.get(key, default)
         if value is True or value is False:
             return bool(value)
-        if value is _REQUIRED:
-            self._missing(key)
-        else:
-            self.fault(f"true or false is expected, found {describe(value)}", key)
+        self._refuse(key, value, "true or false")
         return False
 
     def text(self, key: str, default: Any = _REQUIRED) -> str:
@@ -164,10 +162,7 @@ class Section:
         value = self.data.get(key, default)
         if isinstance(value, str):
             return value
-        if value is _REQUIRED:
-            self._missing(key)
-        else:
-            self.fault(f"a text is expected, found {describe(value)}", key)
+        self._refuse(key, value, "a text")
         return ""
 
     def optional_text(self, key: str) -> str | None:
@@ -188,10 +183,7 @@ class Section:
         value = self.data.get(key, default)
         if isinstance(value, list):
             return value
-        if value is _REQUIRED:
-            self._missing(key)
-        else:
-            self.fault(f"a list is expected, found {describe(value)}", key)
+        self._refuse(key, value, "a list")
         return []
 
     def texts(self, key: str, default: Any = _REQUIRED) -> tuple[str, ...]:
@@ -210,7 +202,7 @@ class Section:
     def section(self, key: str) -> Section:
         """An object one level down."""
         if key not in self.data:
-            self._missing(key)
+            self._refuse(key, _REQUIRED, "")
             return Section({}, self.kind, self.name, Faults())
         return Section(self.data[key], self.kind, self.name, self.faults, self._inside(key))
 
@@ -222,11 +214,8 @@ class Section:
     def sections(self, key: str, kind: str) -> Iterator[Section]:
         """The objects of an object of objects, each under its own name."""
         value = self.data.get(key, _REQUIRED)
-        if value is _REQUIRED:
-            self._missing(key)
-            return
         if not isinstance(value, dict):
-            self.fault(f"an object is expected, found {describe(value)}", key)
+            self._refuse(key, value, "an object")
             return
         for name, data in value.items():
             if self.faults.many:
