@@ -53,7 +53,7 @@ _ROOMS: Final = ("collectors", "config", "model", "run", "sources")
 _LATE: Final = (
     *("encodings.ascii", "encodings.idna", "encodings.latin_1", "encodings.utf_8_sig"),
     *("difflib", "importlib.metadata", "linecache", "tokenize", "traceback", "textwrap"),
-    *("stringprep", "orjson", "psutil", "pluggy", "random", "shutil", "shlex", "subprocess"),
+    *("stringprep", "psutil", "pluggy", "random", "shutil", "shlex", "subprocess"),
     *("tempfile", "multiprocessing"),
     *("ganeti_steward.core.config.parse", "ganeti_steward.core.hooks.manager"),
 )

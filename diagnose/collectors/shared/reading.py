@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
 from ganeti_steward.core.errors import reason_of
+from ganeti_steward.core.json_nesting import load_json
 from ganeti_steward.core.json_reader import printable
 from ganeti_steward.core.process.following import Ended
 from ganeti_steward.diagnose.model.machine import Machine
@@ -92,11 +93,9 @@ def succeeded(machine: Machine, *command: str) -> Ended:
 
 def parsed(done: Ended, program: str) -> Any:
     """The JSON a program printed; raises MissingData."""
-    import orjson
-
     try:
-        return orjson.loads(done.output)
-    except orjson.JSONDecodeError as err:
+        return load_json(done.output)
+    except ValueError as err:
         raise MissingData(f"{program} did not print JSON") from err
 
 
