@@ -34,9 +34,6 @@ from ganeti_steward.diagnose.run.files import Busy, write_file
 from ganeti_steward.diagnose.run.loading import sources, this_machine
 from ganeti_steward.diagnose.run.running import Run, diagnose_node
 
-# One run makes hardly any garbage, and looking for it would copy what workers share.
-gc.disable()
-
 #: Exit status where another run is under way: "try again later" of sysexits.
 EXIT_BUSY: Final = 75
 
@@ -115,6 +112,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print the object, in the requested form."""
+    # One run makes hardly any garbage, and looking for it would copy what workers share.
+    gc.disable()
     if options.format == "nagios" and options.forget is None:
         return _as_nagios(options)
     _check_options(options)
