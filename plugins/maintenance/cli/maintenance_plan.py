@@ -1,0 +1,270 @@
+"""``gnt-steward maintenance plan``: the rounds in which nodes can be away, and what moves."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from ganeti_steward.core.builtins import ALLOCATION
+from ganeti_steward.core.commands.cluster_options import add_source_options, read_source
+from ganeti_steward.core.commands.configuration import configuration
+from ganeti_steward.core.commands.manual import describe
+from ganeti_steward.core.commands.tables import (
+    Value,
+    add_field_options,
+    print_fields,
+    print_json,
+    print_notes,
+)
+from ganeti_steward.core.commands.terminal import progress
+from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
+from ganeti_steward.core.json_reader import counted
+from ganeti_steward.core.model.requests import EVAC_ALL, NodeEvacuate
+
+if TYPE_CHECKING:
+    from ganeti_steward.allocators.rolling.roll import Roll, Round
+    from ganeti_steward.core.config.values import Config
+    from ganeti_steward.core.hooks.calls import PluginRules
+    from ganeti_steward.core.model.cluster import Cluster
+
+#: Fields of the list of rounds -> headings.
+FIELDS: Final = {
+    "round": "Round",
+    "nodes": "Nodes",
+    "migrations": "Migrations",
+    "failovers": "Failovers",
+    "stopped": "Stopped",
+    "copied": "GiB",
+    "one-copy": "OneCopy",
+    "n1": "N+1",
+    "moves": "Moves",
+}
+_USUAL: Final = ("round", "migrations", "failovers", "stopped", "copied", "one-copy", "n1", "nodes")
+#: Fields of the list of moves -> headings.
+MOVES: Final = {
+    "round": "Round",
+    "instance": "Instance",
+    "how": "How",
+    "from": "From",
+    "to": "To",
+    "memory": "MiB",
+    "copied": "GiB",
+}
+
+
+def plan_options(one: argparse.ArgumentParser) -> None:
+    """The options of the sub-command ``plan``."""
+    describe(
+        one,
+        {
+            "gnt-steward maintenance plan --all": "the rounds in which all nodes can be rebooted",
+            "gnt-steward maintenance plan -G rack1 --at-once 1 --stop": "one node at a time",
+            "gnt-steward maintenance plan node3 --moves": "what would leave node3, and where to",
+        },
+        statuses={EXIT_FAILURE: "a node cannot be away, or the input cannot be used"},
+        units="Memory is in MiB, copied disks are in GiB.",
+    )
+    add_nodes(one)
+    add_choice(one)
+    one.add_argument("--at-once", type=_positive, metavar="N", help="at most N nodes in a round")
+    text = "no node that stays may fail N+1 because of a round"
+    one.add_argument("--n1", action="store_true", help=text)
+    text = "instances stay where they went; each round begins with what the one before has left"
+    one.add_argument("--no-return", action="store_true", help=text)
+    text = "each instance that leaves, rather than each round"
+    one.add_argument("--moves", action="store_true", help=text)
+    add_field_options(one, FIELDS)
+    one.set_defaults(act=_plan)
+    add_source_options(one, positional=False)
+
+
+def add_nodes(parser: argparse.ArgumentParser) -> None:
+    """Which nodes are meant, see `node_names`."""
+    parser.add_argument("node", nargs="*", help="nodes, by name or uuid")
+    parser.add_argument("-G", "--group", metavar="GROUP", help="all nodes of this node group")
+    parser.add_argument("--all", action="store_true", help="all nodes of the cluster")
+
+
+def add_choice(parser: argparse.ArgumentParser) -> None:
+    """What is done with instances that cannot migrate, see `choice`."""
+    either = parser.add_mutually_exclusive_group()
+    text = "instances that cannot migrate are shut down, and started again afterwards"
+    either.add_argument("--stop", action="store_true", help=text)
+    text = "they go to another node, stopped while their disks are copied"
+    either.add_argument("--move", action="store_true", help=text)
+
+
+def _positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError("it has to be 1 or more")
+    return value
+
+
+def _plan(options: argparse.Namespace) -> int:
+    """Print the rounds; status 1 where a node cannot be away."""
+    source = read_source(options)
+    names = node_names(options, source.cluster)
+    roll = planned(options, source.cluster, names, options.at_once or 0, n1=options.n1)
+    print_notes((*source.notes, *_notes(roll, source.cluster)))
+    _print(options, roll)
+    print_impossible(roll)
+    return EXIT_FAILURE if roll.impossible else EXIT_OK
+
+
+def planned(
+    options: argparse.Namespace,
+    cluster: Cluster,
+    names: Sequence[str],
+    at_once: int,
+    *,
+    n1: bool = False,
+) -> Roll:
+    """The rounds in which these nodes can be away; ``at_once``: see `Limits`."""
+    # They import the engine, which --help does not need.
+    from ganeti_steward.allocators.rolling.roll import RollOptions, plan_roll
+    from ganeti_steward.allocators.rolling.rounds import Limits
+
+    limits, rules = Limits(at_once, n1), _site_rules(configuration(ALLOCATION), names)
+    wanted = RollOptions(choice(options), limits, returns=not options.no_return)
+    with progress("planning rounds"):
+        return plan_roll(cluster, names, wanted, rules)
+
+
+def choice(options: argparse.Namespace) -> str:
+    """What is done with instances that cannot migrate."""
+    from ganeti_steward.allocators.rolling.fleet import MOVE, REFUSE, STOP
+
+    return STOP if options.stop else MOVE if options.move else REFUSE
+
+
+def print_impossible(roll: Roll) -> None:
+    """Note each node that cannot be away, and what helps."""
+    print_notes(f"{one.node}: {one.sentence}{_helps(one.helps)}" for one in roll.impossible)
+
+
+def node_names(options: argparse.Namespace, cluster: Cluster) -> list[str]:
+    """The full names of the nodes that are meant; raises StewardError."""
+    from ganeti_steward.allocators.state.names import Names, group_named  # imports the engine
+
+    if sum(map(bool, (options.node, options.group, options.all))) != 1:
+        raise StewardError("name nodes, or a node group with -G, or use --all")
+    if options.all:
+        return [one.name for one in cluster.nodes]
+    if options.group:
+        uuid = group_named(cluster, options.group).uuid
+        return [one.name for one in cluster.nodes if one.group == uuid]
+    names = Names(cluster)
+    found = names.nodes(options.node)
+    names.check()
+    return sorted(found)
+
+
+def _site_rules(config: Config, names: Sequence[str]) -> PluginRules:
+    """The rules of plugins, those for an evacuation of the nodes."""
+    from ganeti_steward.core.hooks.calls import PluginRules
+    from ganeti_steward.core.hooks.manager import Plugins
+
+    plugins = Plugins(config, config.plugins.load)
+    return PluginRules(plugins, config, NodeEvacuate(tuple(names), EVAC_ALL))
+
+
+def _helps(text: str) -> str:
+    return f"; what helps: {text}" if text else ""
+
+
+def _notes(roll: Roll, cluster: Cluster) -> Iterator[str]:
+    for name, why in roll.left_out:
+        yield f"{name} is left out: {why}"
+    away = {name for one in roll.rounds for name in one.nodes}
+    for node in cluster.nodes:
+        if node.master and node.name in away:
+            yield (
+                f"{node.name} is the master and comes last: before it is away another node has to "
+                "be the master (gnt-cluster master-failover there)"
+            )
+    for number, one in enumerate(roll.rounds, 1):
+        for short in one.shortages:
+            yield (
+                f"round {number}: {short.node} would have to keep {short.needed} MiB free for N+1 "
+                f"and has {short.free} MiB"
+            )
+
+
+def _print(options: argparse.Namespace, roll: Roll) -> None:
+    if options.json and options.output is None:
+        print_json(as_data(roll))
+    elif options.moves:
+        print_fields(options, MOVES, tuple(MOVES), list(_move_rows(roll)))
+    else:
+        rows = [_row(number, one) for number, one in enumerate(roll.rounds, 1)]
+        print_fields(options, FIELDS, _USUAL, rows)
+        if not options.no_headers and options.separator is None and not options.json:
+            print(summary(roll))
+
+
+def _row(number: int, one: Round) -> Mapping[str, Value]:
+    counts = dict.fromkeys(("migrate", "failover", "shutdown", "move"), 0)
+    for leave in one.leaves:
+        counts[leave.how] += 1
+    return {
+        "round": number,
+        "nodes": one.nodes,
+        "migrations": counts["migrate"],
+        "failovers": counts["failover"],
+        "stopped": counts["shutdown"] + counts["move"],
+        "copied": _gib(sum(leave.copied for leave in one.leaves)),
+        "one-copy": len(one.one_copy),
+        "n1": [short.node for short in one.shortages],
+        "moves": [
+            f"{leave.instance}:{leave.how}" + (f":{leave.target}" if leave.target else "")
+            for leave in one.leaves
+        ],
+    }
+
+
+def _move_rows(roll: Roll) -> Iterator[Mapping[str, Value]]:
+    for number, one in enumerate(roll.rounds, 1):
+        for leave in one.leaves:
+            yield {
+                "round": number,
+                "instance": leave.instance,
+                "how": leave.how,
+                "from": leave.source,
+                "to": leave.target or "-",
+                "memory": leave.memory,
+                "copied": _gib(leave.copied),
+            }
+
+
+def _gib(mebibytes: int) -> str:
+    return f"{mebibytes / 1024:.1f}"
+
+
+def summary(roll: Roll) -> str:
+    """Rounds, nodes, instances and GiB in one line."""
+    leaves = [leave for one in roll.rounds for leave in one.leaves]
+    nodes = sum(len(one.nodes) for one in roll.rounds)
+    copied = sum(leave.copied for leave in leaves)
+    return (
+        f"{counted(len(roll.rounds), 'round')} for {counted(nodes, 'node')}, "
+        f"{counted(len(leaves), 'instance')} leave, {_gib(copied)} GiB copied"
+    )
+
+
+def as_data(roll: Roll) -> dict[str, object]:
+    """Everything, for ``--json``; memory and disks in MiB."""
+    return {
+        "rounds": [
+            {
+                "nodes": one.nodes,
+                "leaves": [leave._asdict() for leave in one.leaves],
+                "one_copy": one.one_copy,
+                "shortages": [short._asdict() for short in one.shortages],
+            }
+            for one in roll.rounds
+        ],
+        "impossible": [one._asdict() for one in roll.impossible],
+        "left_out": dict(roll.left_out),
+    }
