@@ -10,24 +10,17 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from ganeti_steward.core import hookimpl
-from ganeti_steward.core.errors import reason_of
 from ganeti_steward.core.json_nesting import load_json
-from ganeti_steward.core.process.following import ending
-from ganeti_steward.core.process.program import run_supervised
-from ganeti_steward.core.process.supervisor import supervisor_program
-from ganeti_steward.core.process.trusted_program import Forbidden, opened_program
+from ganeti_steward.plugins.maintenance.admin_program import TIME_LIMIT, fault_of
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.model.world import World
 
-#: Seconds the command may take; all it has started is ended after them.
-TIME_LIMIT: Final = 30.0
 #: Seconds until the connection stands, and until the answer begins.
 _LIMITS: Final = (5.0, 10.0)
-#: Bytes of the output, and of an answer.
+#: Bytes of an answer.
 _LONGEST: Final = 2**20
-#: Alerts that a sentence names, and characters of what a command has printed.
+#: Alerts that a sentence names.
 _SHOWN: Final = 5
-_PRINTED: Final = 200
 
 
 class CommandGate:
@@ -44,30 +37,8 @@ class CommandGate:
     @hookimpl
     def steward_gate(self, world: World) -> str | None:
         """Why it does not agree."""
-        fault = self._fault() if self._command else ""
+        fault = fault_of(self._command, self._time_limit) if self._command else ""
         return f"the gate command {self._command} {fault}" if fault else None
-
-    def _fault(self) -> str:
-        try:
-            with opened_program(self._command) as program:
-                ended = run_supervised(
-                    [self._command],
-                    self._time_limit,
-                    executable=program,
-                    given=b"",
-                    output_limit=_LONGEST,
-                    start=supervisor_program,
-                )
-        except Forbidden as err:
-            return f"is not run: {err}"
-        except OSError as err:
-            return f"cannot be run: {reason_of(err)}"
-        if ended.fault:
-            return f"was {ended.fault}"
-        if ended.status == 0:
-            return ""
-        printed = " ".join(ended.errors[:_PRINTED].decode(errors="replace").split())
-        return f"{ending(ended.status)}{': ' * bool(printed)}{printed}"
 
 
 class PrometheusGate:
