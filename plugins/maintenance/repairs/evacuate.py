@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from ganeti_steward.allocators.jobs.operations import failover
 from ganeti_steward.core import hookimpl
 from ganeti_steward.core.ganeti.reasons import Reason, with_reasons
-from ganeti_steward.core.model.cluster import Instance, Node
+from ganeti_steward.core.model.cluster import Instance
 from ganeti_steward.core.model.context import Context
 from ganeti_steward.core.model.finding import EVACUATE_FAILOVER, EVACUATIONS
 from ganeti_steward.core.model.opcodes import MIGRATE, Job
-from ganeti_steward.plugins.maintenance.config import DRAINED, OFFLINE, Maintd
+from ganeti_steward.plugins.maintenance.config import DRAINED, OFFLINE
+from ganeti_steward.plugins.maintenance.repairs.case import NodeRepair, no_node
 from ganeti_steward.plugins.maintenance.repairs.evacuated_instances import (
     Judgement,
     Later,
@@ -269,17 +270,8 @@ def _end(case: Evacuation, judgements: Mapping[str, Judgement], rest: _Found) ->
 LIMIT_SOURCE: Final = "gnt:daemon:maintd:limit"
 
 
-class Evacuate:
+class Evacuate(NodeRepair):
     """The plugin of both repairs."""
-
-    CONFIG: Final = Maintd
-
-    def __init__(self) -> None:
-        self._settings = Maintd()
-
-    def configure(self, settings: Maintd) -> None:
-        """``settings``: the section ``[maintd]``."""
-        self._settings = settings
 
     @hookimpl
     def steward_plan(self, incident: Incident, world: World, context: Context) -> list[Plan] | None:
@@ -288,7 +280,7 @@ class Evacuate:
             return None
         node = world.nodes.get(incident.node)
         if not node:
-            return [Wait(f"node {incident.node_name} is not in the cluster")]
+            return no_node(incident)
         return [self._next(Evacuation(incident, node, world, context, self._settings))]
 
     def _next(self, evacuation: Evacuation) -> Plan:
@@ -299,7 +291,7 @@ class Evacuate:
                 "(gnt-cluster master-failover)"
             )
         if not (node.drained or node.offline):
-            return _role(node, DRAIN, DRAINED, "nothing new is placed on it")
+            return _role(evacuation, DRAIN, DRAINED, "nothing new is placed on it")
         found = empty(evacuation)
         if not isinstance(found, Emptied):
             return self._limited(found, evacuation.incident)
@@ -309,7 +301,7 @@ class Evacuate:
         settings, node = self._settings, evacuation.node
         role = settings.degraded_final_role if emptied.copies else settings.final_role
         if role == OFFLINE and not node.offline:
-            return _role(node, FINAL_ROLE, OFFLINE, "nothing is left on it that can be moved")
+            return _role(evacuation, FINAL_ROLE, OFFLINE, "nothing is left on it that can be moved")
         return Done("; ".join([emptied.sentence(node.name), *weak_points(evacuation, emptied)]))
 
     def _limited(self, plan: Plan, incident: Incident) -> Plan:
@@ -322,6 +314,5 @@ class Evacuate:
         return plan._replace(jobs=[with_reasons(job, [bucket]) for job in plan.jobs])
 
 
-def _role(node: Node, step: str, role: str, why: str) -> Task:
-    job = [set_role(node.name, role)]
-    return Task(step, frozenset({node.name}), frozenset(), f"set {node.name} {role}: {why}", (job,))
+def _role(case: Evacuation, step: str, role: str, why: str) -> Task:
+    return case.on_node(step, f"set {case.name} {role}: {why}", [set_role(case.name, role)])

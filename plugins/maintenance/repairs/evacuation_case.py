@@ -8,17 +8,15 @@ marked offline.  So the node is marked offline only after it was confirmed to be
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
-from ganeti_steward.core.model.cluster import Instance, Node
-from ganeti_steward.core.model.context import Context
+from ganeti_steward.core.model.cluster import Instance
 from ganeti_steward.core.model.finding import EVACUATE_FAILOVER
-from ganeti_steward.plugins.maintenance.config import OFFLINE, Maintd
+from ganeti_steward.plugins.maintenance.config import OFFLINE
 from ganeti_steward.plugins.maintenance.repairs.attempts import retry
-from ganeti_steward.plugins.model.incident import Incident
+from ganeti_steward.plugins.maintenance.repairs.case import NodeCase
 from ganeti_steward.plugins.model.operations import out_of_band, set_role
 from ganeti_steward.plugins.model.task import FINAL_ROLE, POWER_OFF, POWER_STATUS, Task
-from ganeti_steward.plugins.model.world import World
 from ganeti_steward.plugins.texts import utc_time
 
 SECOND: Final = 10**9
@@ -33,19 +31,8 @@ Reasons = tuple[tuple[str, str], ...]
 _NAMED: Final = 5
 
 
-class Evacuation(NamedTuple):
-    """One incident, its node, and the world."""
-
-    incident: Incident
-    node: Node
-    world: World
-    context: Context
-    settings: Maintd
-
-    @property
-    def name(self) -> str:
-        """The name of the node."""
-        return self.node.name
+class Evacuation(NodeCase):
+    """The evacuation of a node."""
 
     @property
     def here(self) -> tuple[Instance, ...]:
@@ -136,8 +123,8 @@ def confirm(case: Evacuation) -> Task | None:
     if case.node.offline:
         return None
     why = "it is confirmed to be off, so its instances can be started elsewhere"
-    return _alone(
-        case, FINAL_ROLE, f"set {case.name} offline: {why}", [set_role(case.name, OFFLINE)]
+    return case.on_node(
+        FINAL_ROLE, f"set {case.name} offline: {why}", [set_role(case.name, OFFLINE)]
     )
 
 
@@ -150,14 +137,10 @@ def _power(case: Evacuation) -> Task | None:
     status = out_of_band(case.name, "power-status")
     if case.incident.off_at:
         what = f"query the power status of {case.name}: it was off, some time ago"
-        return _alone(case, POWER_STATUS, what, [status])
+        return case.on_node(POWER_STATUS, what, [status])
     what = f"switch {case.name} off: it does not answer, and its instances may still run"
-    return _alone(case, POWER_OFF, what, [out_of_band(case.name, "power-off"), status])
+    return case.on_node(POWER_OFF, what, [out_of_band(case.name, "power-off"), status])
 
 
 def _may_power_off(case: Evacuation) -> bool:
     return case.settings.power_off and case.incident.action == EVACUATE_FAILOVER
-
-
-def _alone(case: Evacuation, step: str, reason: str, job: list[dict[str, object]]) -> Task:
-    return Task(step, frozenset({case.name}), frozenset(), reason, [job])

@@ -8,9 +8,10 @@ from typing import Any, Final
 from ganeti_steward.core import hookimpl
 from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.model.finding import LIVE_REPAIR, is_name
+from ganeti_steward.plugins.maintenance.repairs.case import no_node
 from ganeti_steward.plugins.model.incident import Incident
 from ganeti_steward.plugins.model.kept_object import beginning_of
-from ganeti_steward.plugins.model.task import COMMAND, Done, Failed, Plan, Task, Wait
+from ganeti_steward.plugins.model.task import COMMAND, Done, Failed, Plan, Task
 from ganeti_steward.plugins.model.world import World, diagnose_object
 
 _NO_COMMAND: Final = "the diagnose object names no repair command"
@@ -28,7 +29,7 @@ def steward_plan(incident: Incident, world: World) -> list[Plan] | None:
         return None
     node = world.nodes.get(incident.node)
     if not node:
-        return [Wait(f"node {incident.node_name} is not in the cluster")]
+        return no_node(incident)
     found = diagnose_object(incident.original)
     command = found.get("command")
     if not isinstance(command, str) or not command:

@@ -7,14 +7,15 @@ fails ends the maintenance as failed, with everything running where it is.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from ganeti_steward.allocators.jobs.operations import failover, migrate
 from ganeti_steward.core import hookimpl
-from ganeti_steward.core.model.cluster import Instance, Node
+from ganeti_steward.core.model.cluster import Instance
 from ganeti_steward.core.model.context import Context
 from ganeti_steward.core.model.opcodes import Job
-from ganeti_steward.plugins.maintenance.config import DRAINED, Maintd
+from ganeti_steward.plugins.maintenance.config import DRAINED
+from ganeti_steward.plugins.maintenance.repairs.case import NodeCase, NodeRepair, no_node
 from ganeti_steward.plugins.maintenance.repairs.evacuation_case import counted, listed
 from ganeti_steward.plugins.model.disks import DiskHealth
 from ganeti_steward.plugins.model.incident import OPT_OUT_TAG, Incident, Maintenance
@@ -51,20 +52,14 @@ _FRESH: Final = 120
 _SECOND: Final = 10**9
 
 
-class _Case(NamedTuple):
-    """One maintenance, its node, and the world."""
-
-    incident: Incident
-    request: Maintenance
-    node: Node
-    world: World
-    context: Context
-    settings: Maintd
+class _Case(NodeCase):
+    """The planned maintenance of a node."""
 
     @property
-    def name(self) -> str:
-        """The name of the node."""
-        return self.node.name
+    def request(self) -> Maintenance:
+        """What was requested."""
+        assert self.incident.maintenance is not None
+        return self.incident.maintenance
 
     @property
     def mirrored(self) -> list[Instance]:
@@ -73,27 +68,18 @@ class _Case(NamedTuple):
         return [one for one in found if one.template == "drbd" and one.up and not one.forthcoming]
 
 
-class PlannedMaintenance:
+class PlannedMaintenance(NodeRepair):
     """The plugin of the action ``maintenance``."""
-
-    CONFIG: Final = Maintd
-
-    def __init__(self) -> None:
-        self._settings = Maintd()
-
-    def configure(self, settings: Maintd) -> None:
-        """``settings``: the section ``[maintd]``."""
-        self._settings = settings
 
     @hookimpl
     def steward_plan(self, incident: Incident, world: World, context: Context) -> list[Plan] | None:
         """The next step of the maintenance."""
-        request, node = incident.maintenance, world.nodes.get(incident.node)
-        if request is None:
+        if incident.maintenance is None:
             return None
+        node = world.nodes.get(incident.node)
         if node is None:
-            return [Wait(f"node {incident.node_name} is not in the cluster")]
-        return [_next(_Case(incident, request, node, world, context, self._settings))]
+            return no_node(incident)
+        return [_next(_Case(incident, node, world, context, self._settings))]
 
 
 def _next(case: _Case) -> Plan:
@@ -106,7 +92,7 @@ def _next(case: _Case) -> Plan:
         return _silent(case)
     if not (case.incident.state.begun and case.node.drained):
         reason = f"set {case.name} drained: it is to be emptied for maintenance"
-        return _alone(case, DRAIN, reason, [set_role(case.name, DRAINED)])
+        return case.on_node(DRAIN, reason, [set_role(case.name, DRAINED)])
     return _emptying(case) or _ready(case)
 
 
@@ -126,10 +112,6 @@ def _failed(case: _Case, reasons: Sequence[tuple[str, str]]) -> Failed:
         "gnt-instance migrate --cleanup INSTANCE; then take it back (gnt-node modify -D no "
         f"{case.name}), or gnt-steward maintenance start {case.name} again"
     )
-
-
-def _alone(case: _Case, step: str, reason: str, job: Job) -> Task:
-    return Task(step, frozenset({case.name}), frozenset(), reason, (job,))
 
 
 def _each(
@@ -244,7 +226,7 @@ def _returning(case: _Case) -> Plan | None:
         return found
     if case.node.drained and not case.request.drained:
         reason = f"take {case.name} back: it answers, and all copies are in sync"
-        return _alone(case, UNDRAIN, reason, [take_back(case.name)])
+        return case.on_node(UNDRAIN, reason, [take_back(case.name)])
     return None
 
 

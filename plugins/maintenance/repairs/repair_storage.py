@@ -8,15 +8,15 @@ operator's word open them again.  Each step is chosen by what LVM and Ganeti sho
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from ganeti_steward.core import hookimpl
 from ganeti_steward.core.model.cluster import NOT_MIRRORED, Instance
 from ganeti_steward.core.model.context import Context
 from ganeti_steward.core.model.finding import LIVE_REPAIR
 from ganeti_steward.core.model.opcodes import Job
-from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.repairs.attempts import retry
+from ganeti_steward.plugins.maintenance.repairs.case import NodeRepair
 from ganeti_steward.plugins.maintenance.repairs.storage_case import (
     StorageCase,
     counted,
@@ -176,17 +176,8 @@ def _task(case: StorageCase, instance: Instance, nodes: frozenset[str], job: Job
     )
 
 
-class RepairStorage:
+class RepairStorage(NodeRepair):
     """The plugin; it handles only reports that name physical volumes and no command."""
-
-    CONFIG: Final = Maintd
-
-    def __init__(self) -> None:
-        self._settings = Maintd()
-
-    def configure(self, settings: Maintd) -> None:
-        """``settings``: the section ``[maintd]``."""
-        self._settings = settings
 
     @hookimpl
     def steward_plan(self, incident: Incident, world: World, context: Context) -> list[Plan] | None:
