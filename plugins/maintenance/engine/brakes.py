@@ -153,6 +153,7 @@ def _most_nodes(case: RepairCase) -> Held | None:
         one.node == case.incident.node and is_under_repair(one)
         for one in case.world.incidents.values()
     )
+    others |= _of_deleted(case.world)
     if own or len(others) < case.config.most_nodes:
         return None
     return braked(
@@ -163,6 +164,12 @@ def _most_nodes(case: RepairCase) -> Held | None:
         nodes=len(others),
         limit=case.config.most_nodes,
     )
+
+
+def _of_deleted(world: World) -> set[str]:
+    """The nodes whose repairs go on though their records were deleted: by the incidents."""
+    gone = {one.incident for one in world.orphans} - {*world.incidents}
+    return {f"that of incident {uuid}, which has no record" for uuid in gone}
 
 
 def is_under_repair(incident: Incident) -> bool:

@@ -169,7 +169,7 @@ def orphaned(cluster: Maintained, *orphans: OrphanJob) -> Decision:
 
 def test_a_job_whose_record_was_deleted_keeps_what_it_uses() -> None:
     """The node reports again and gets an incident, which begins when the job has ended."""
-    cluster = Maintained()
+    cluster = Maintained(config=CONFIG._replace(most_nodes=2))
     cluster.report("node2", EVACUATE)
     cluster.now += SECOND
     decision = orphaned(cluster, OrphanJob(15, "u-gone", "s", ("node2",), ()))
@@ -178,5 +178,18 @@ def test_a_job_whose_record_was_deleted_keeps_what_it_uses() -> None:
     assert "node2" in held["reserved"].sentence
     assert held["orphan"].sentence == (
         "job 15 of incident u-gone has not ended, and no record has it; reserved until then: node2"
+    )
+    assert orphaned(cluster).started
+
+
+def test_a_repair_whose_record_was_deleted_counts_as_a_node_under_repair() -> None:
+    cluster = Maintained()
+    cluster.report("node2", EVACUATE)
+    cluster.now += SECOND
+    decision = orphaned(cluster, OrphanJob(15, "u-gone", "s", ("node3",), ()))
+    held = {one.brake: one.sentence for one in decision.held}
+    assert not decision.started
+    assert held["most-nodes"] == (
+        "1 of at most 1 nodes are under repair: that of incident u-gone, which has no record"
     )
     assert orphaned(cluster).started
