@@ -13,7 +13,7 @@ from uuid import NAMESPACE_DNS, uuid5
 
 Row = dict[str, Any]
 
-#: Master candidates that the cluster wants to have.
+#: Master candidates that a cluster wants to have.
 POOL: Final = 3
 _TOTAL_MEMORY: Final = 16384
 _TOTAL_DISK: Final = 409600
@@ -53,8 +53,9 @@ class Data:
 class Ganeti:
     """One cluster."""
 
-    def __init__(self, nodes: Sequence[str]) -> None:
-        """``nodes``: their names; the first is the master."""
+    def __init__(self, nodes: Sequence[str], pool: int = POOL) -> None:
+        """``nodes``: their names; the first is the master; ``pool``: candidates it should have."""
+        self._pool = pool
         self.serial = 1
         """of the configuration"""
         self.off: set[str] = set()
@@ -80,7 +81,7 @@ class Ganeti:
         self.info: Row = {
             "name": "cluster",
             "master": nodes[0],
-            "candidate_pool_size": POOL,
+            "candidate_pool_size": pool,
             "tags": [],
             "enabled_hypervisors": ["kvm"],
             "enabled_disk_templates": ["drbd", "plain", "sharedfile", "diskless"],
@@ -192,9 +193,13 @@ class Ganeti:
 
     def candidates(self) -> None:
         """Make nodes master candidates where there are too few."""
-        usable = [row for row in self.nodes if not (row["offline"] or row["drained"])]
+        usable = [
+            row
+            for row in self.nodes
+            if row["master_capable"] and not (row["offline"] or row["drained"])
+        ]
         for row in usable:
-            if sum(one["master_candidate"] for one in self.nodes) >= min(POOL, len(usable)):
+            if sum(one["master_candidate"] for one in self.nodes) >= self._pool:
                 return
             row["master_candidate"] = True
 

@@ -11,12 +11,14 @@ from typing import Final, NamedTuple
 from fault_world.checks import Broken
 from fault_world.clock import SECOND
 from fault_world.faults import Fault
-from fault_world.kinds import drawn
+from fault_world.swarm import drawn_faults, drawn_hours
 from fault_world.world import START, World
 
-#: Hours in which faults happen, and hours of calm until every incident has to have ended.
-_HOURS: Final = 1.0
+#: Hours of calm until every incident has to have ended.
 _CALM: Final = 6.0
+#: Seconds between looks whether they have, and until nothing may be left.
+_LOOK: Final = 60
+_REST: Final = 240
 
 
 class Played(NamedTuple):
@@ -38,12 +40,12 @@ def only_play() -> None:
     gc.set_threshold(50_000, 20, 50)
 
 
-def play(seed: str, faults: Sequence[Fault] | None = None, hours: float = _HOURS) -> Played:
+def play(seed: str, faults: Sequence[Fault] | None = None) -> Played:
     """Play one history; ``faults``: None: those of the seed."""
     narrative: list[str] = []
-    world = World(seed, narrative.append)
+    world, hours = World(seed, narrative.append), drawn_hours(seed)
     try:
-        found = drawn(seed, hours, _names(world)) if faults is None else faults
+        found = drawn_faults(seed, hours, world) if faults is None else faults
         for fault in found:
             world.clock.after(fault.at, partial(world.happen, fault))
         world.run_until(START + int(hours * 3600 * SECOND))
@@ -55,18 +57,11 @@ def play(seed: str, faults: Sequence[Fault] | None = None, hours: float = _HOURS
     return Played(seed, world.rounds, tuple(found), tuple(narrative), world.checks.broken)
 
 
-def _names(world: World) -> dict[str, list[str]]:
-    return {
-        "node": [row["name"] for row in world.ganeti.nodes],
-        "instance": [row["name"] for row in world.ganeti.instances],
-    }
-
-
 def _end(world: World) -> None:
     """Until every incident has ended, or waits for a person."""
     last = world.clock.now + int(_CALM * 3600 * SECOND)
     while not world.checks.broken:
-        world.run_until(world.clock.now + 300 * SECOND)
+        world.run_until(world.clock.now + _LOOK * SECOND)
         open_ = [one for one in world.checks.incidents.values() if one.active]
         if not open_:
             _rest(world)
@@ -78,6 +73,6 @@ def _end(world: World) -> None:
 
 def _rest(world: World) -> None:
     """Some more rounds, and then nothing may be left."""
-    world.run_until(world.clock.now + 600 * SECOND)
+    world.run_until(world.clock.now + _REST * SECOND)
     if not any(one.active for one in world.checks.incidents.values()):
         world.checks.end()

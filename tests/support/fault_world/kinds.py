@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from random import Random
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from fault_world.causes import control, hardware, others, people
-from fault_world.faults import Fault
 from fault_world.plugins import PLUGIN_FAULTS
 from ganeti_steward.plugins.model.incident import CANCEL_TAG, OPT_OUT_TAG, STOPPED_TAG
 
 if TYPE_CHECKING:
+    from fault_world.faults import Fault
     from fault_world.world import World
 
 
@@ -20,7 +19,7 @@ class Kind(NamedTuple):
 
     event: Callable[[World, Fault], None]
     rate: float
-    """how many there are in an hour, on average"""
+    """how many there are in an hour, on average, where it happens at all and not more often"""
     about: str = ""
     """``node`` or ``instance``; empty: the cluster"""
     lasts: tuple[float, float] = (0.0, 0.0)
@@ -34,7 +33,7 @@ _JUMPS: Final = ("-3600", "-30", "-2", "2", "30", "3600")
 _TAGS: Final = (CANCEL_TAG, STOPPED_TAG, OPT_OUT_TAG)
 
 KINDS: Final[Mapping[str, Kind]] = {
-    "falls-ill": Kind(hardware.falls_ill, 4, "node", (60, 7200), _ILL),
+    "falls-ill": Kind(hardware.falls_ill, 6, "node", (60, 1800), _ILL),
     "loses-power": Kind(hardware.loses_power, 0.7, "node", (60, 3600)),
     "noded-hangs": Kind(hardware.noded_hangs, 1, "node", (10, 900)),
     "agent-silent": Kind(hardware.agent_silent, 1, "node", (30, 3600)),
@@ -68,7 +67,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     "record-deleted": Kind(people.record_deleted, 0.7),
     "record-edited": Kind(people.record_edited, 0.7),
     "maintenance-requested": Kind(
-        people.maintenance_requested, 2, "node", (30, 1200), ("stop", "refuse")
+        people.maintenance_requested, 2, "node", (30, 600), ("stop", "refuse")
     ),
     "paused": Kind(people.paused, 0.7, "", (60, 900)),
     "group-renamed": Kind(people.group_renamed, 0.2),
@@ -82,17 +81,3 @@ KINDS: Final[Mapping[str, Kind]] = {
     "instance-removed": Kind(people.instance_removed, 0.7, "instance"),
     "instance-stopped": Kind(people.instance_stopped, 1, "instance"),
 }
-
-
-def drawn(seed: str, hours: float, names: Mapping[str, Sequence[str]]) -> list[Fault]:
-    """The faults of a history by their times; ``names``: ``node`` and ``instance`` -> names."""
-    found = []
-    intensity = Random(f"{seed} intensity").choice((0.3, 1.0, 1.0, 2.5))
-    for name, kind in KINDS.items():
-        random = Random(f"{seed} fault {name}")
-        at = 0.0
-        while (at := at + random.expovariate(kind.rate * intensity / 3600)) < hours * 3600:
-            subject = random.choice(names[kind.about]) if kind.about else ""
-            lasts = round(random.uniform(*kind.lasts), 1)
-            found.append(Fault(round(at, 1), name, subject, lasts, random.choice(kind.details)))
-    return sorted(found)

@@ -49,7 +49,7 @@ class Operations:
         now = world.clock.now
         if kind == "OP_TEST_DELAY":
             return operation["duration"] * SECOND, lambda: True
-        seconds = world.draw("operation").uniform(*_SECONDS.get(kind, _SHORT))
+        seconds = world.draw("operation").uniform(*_SECONDS.get(kind, _SHORT)) * world.pace
         name = operation.get("instance_name", "")
         begin = max(now, self._locked.get(name, 0)) if name else now
         end = begin + int(seconds * SECOND)
@@ -222,8 +222,11 @@ def _set_params(world: World, op: Row) -> list[list[str]]:
         raise JobFailed(text, "wrong_input")
     leaves = node["master_candidate"] and bool(op.get("drained") or op.get("offline"))
     others = [one for one in ganeti.nodes if one is not node]
-    free = [one for one in others if not (one["offline"] or one["drained"])]
-    few = sum(one["master_candidate"] for one in others) < min(3, len(free))
+    free = [
+        one for one in others if one["master_capable"] and not (one["offline"] or one["drained"])
+    ]
+    pool = ganeti.info["candidate_pool_size"]
+    few = sum(one["master_candidate"] for one in others) < min(pool, len(free))
     if leaves and few and not op.get("auto_promote"):
         text = "Not enough master candidates, please pass auto promote option"
         raise JobFailed(text, "wrong_state")
@@ -307,13 +310,14 @@ def _activate_disks(world: World, op: Row) -> list[Any]:
     world.ganeti.data[name].active = True
     if row["snodes"] and len(world.ganeti.data[name].whole) < 2:
         world.ganeti.data[name].resyncing = True
-        world.clock.after(world.draw("resync").uniform(20, 600), partial(_resynced, world, name))
+        world.clock.after(world.draw("resync").uniform(20, 600), partial(resynced, world, name))
     return []
 
 
-def _resynced(world: World, name: str) -> None:
+def resynced(world: World, name: str) -> None:
+    """The copies of an instance are the same again, unless that stalls or was given up."""
     if world.faults.stalls():
-        world.clock.after(60, partial(_resynced, world, name))
+        world.clock.after(60, partial(resynced, world, name))
         return
     if world.ganeti.has_instance(name) and world.ganeti.data[name].resyncing:
         world.ganeti.resync(name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any, Final, NamedTuple
@@ -18,9 +19,11 @@ from fault_world.faults import Fault, Faults
 from fault_world.ganeti import Ganeti
 from fault_world.kinds import KINDS
 from fault_world.luxid import WorldLuxid
+from fault_world.operations import resynced
+from fault_world.shapes import drawn_shape
 from ganeti_steward.core.config.values import Config
-from ganeti_steward.plugins.maintenance.config import ACT, Maintd, Rebalance
-from ganeti_steward.plugins.model.incident import CANCEL_TAG, DONE_TAG
+from ganeti_steward.plugins.maintenance.config import Maintd
+from ganeti_steward.plugins.model.incident import CANCEL_TAG, DONE_TAG, OPT_OUT_TAG
 
 Row = dict[str, Any]
 
@@ -31,6 +34,10 @@ _FILES: Final = "/dev/shm" if os.path.isdir("/dev/shm") else None
 START: Final = 1767225600 * SECOND
 #: Seconds after which a daemon that has ended is started again, as systemd and the watcher do.
 _STARTED_AGAIN: Final = 30.0
+
+
+#: Histories are short, and so are their jobs.
+_PACE: Final = 0.5
 
 
 class Copy(NamedTuple):
@@ -68,9 +75,11 @@ class World:
         """seconds by which clocks were set, all together"""
         self.filters: set[str] = set()
         """uuids of the filter rules of people"""
+        self.pace = 1.0 if given else _PACE
+        """how long operations of jobs take, as a share of their usual time"""
         self.isolated: set[str] = set()
         """names of nodes that reach no other"""
-        self.ganeti, self.config = given or _drawn(random)
+        self.ganeti, self.config = given or Given(*drawn_shape(random))
         self.settings = self.config.section(Maintd)
         if self.settings.routine:
             self.ganeti.info["tags"].append(_REPAIRS)
@@ -85,6 +94,8 @@ class World:
         self.daemons: list[Daemon] = []
         self.rounds = 0
         self.spread()
+        for name in [name for name, data in self.ganeti.data.items() if data.resyncing]:
+            self.clock.after(self.draw("resync").uniform(60, 900), partial(resynced, self, name))
         self._tick()
         self._keep_daemon()
 
@@ -198,9 +209,12 @@ class World:
             ganeti.power_on(node)
         ganeti.deaf.clear()
         ganeti.silent.clear()
+        for row in (*ganeti.nodes, *ganeti.instances, *ganeti.groups):
+            row["tags"][:] = [tag for tag in row["tags"] if tag != OPT_OUT_TAG]
+        ganeti.changed()
         for daemon in self.daemons:
             daemon.process.go_on()
-        self.clock.after(1800, ganeti.reports.clear)
+        self.clock.after(self.draw("calm").choice((120, 120, 900)), ganeti.reports.clear)
         self._tend()
 
     def _tend(self) -> None:
@@ -219,7 +233,7 @@ class World:
                 row.update(drained=False, offline=False)
                 self.ganeti.candidates()
                 self.ganeti.changed()
-        self.clock.after(300, self._tend)
+        self.clock.after(120, self._tend)
 
     def _is_repaired(self, row: Row) -> bool:
         """Whether something is still being done to a node."""
@@ -236,38 +250,5 @@ def _word(row: Row, record: Row) -> str:
     return CANCEL_TAG if record["status"] == "noted" and row["master"] else ""
 
 
-#: Moves begin early, so that histories have some.
-_BALANCING: Final = Rebalance(threshold=0, min_gain=0.01, hold_time=60, search_interval=120)
 #: The tag by which harep's work is permitted.
 _REPAIRS: Final = "ganeti:watcher:autorepair:failover"
-
-
-def _drawn(random: Random) -> Given:
-    config = Config(sections={"maintd": _settings(random), "rebalance": _BALANCING})
-    nodes, instances = random.randint(3, 6), random.randint(2, 10)
-    ganeti = Ganeti([f"node{number}" for number in range(1, nodes + 1)])
-    for number in range(1, instances + 1):
-        ganeti.draw_instance(f"inst{number}", random)
-    return Given(ganeti, config)
-
-
-def _settings(random: Random) -> Maintd:
-    return Maintd(
-        mode=ACT,
-        hold_time=random.choice((0, 60, 300)),
-        healthy_delay=random.choice((0, 60, 300)),
-        most_nodes=random.randint(1, 2),
-        most_waiting=random.randint(2, 4),
-        storm_share=random.choice((0.5, 1.0)),
-        incident_pause=random.choice((0, 60)),
-        moves_at_once=random.randint(1, 4),
-        retry_delay=20,
-        poll_interval=random.choice((15, 60)),
-        round_interval=random.choice((30, 60)),
-        command_time_limit=600,
-        power_off=random.random() < 0.3,
-        failover_unsynced=random.random() < 0.3,
-        final_role=random.choice(("offline", "drained")),
-        hold_creations=random.random() < 0.3,
-        routine=("harep", "rebalance") if random.random() < 0.25 else (),
-    )

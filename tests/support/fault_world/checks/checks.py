@@ -46,6 +46,8 @@ class Checks:
         """ids of submissions that were run"""
         self.incidents: Mapping[str, Incident] = {}
         """as the daemon knew them after its last round"""
+        self.announced: set[str] = set()
+        """ids of submissions that daemons have recorded, also where the record was deleted since"""
         self._held: set[str] = set()
         """what was not done in the last round, and why"""
 
@@ -109,9 +111,8 @@ class Checks:
         again = last is not None and now - last < 3600 * SECOND
         text = f"{submission} on {node}"
         self.require("command-reported", submission not in self._commands and not again, text)
-        records = self.records.values()
-        named = [each for one in records for each in one["open"] if each["id"] == submission]
-        self.require("recorded-first", bool(named), f"no record has the command {text}")
+        announced = submission in self.announced
+        self.require("recorded-first", announced, f"no record has the command {text}")
         self._commands.add(submission)
         self._ran[node, original] = now
 
@@ -129,6 +130,7 @@ class Checks:
             if uuid not in self.deleted:
                 self.reported.wrote(caller, uuid, state)
         self.records[uuid] = record
+        self.announced.update(one["id"] for one in record["open"])
 
     def rule_deleted(self, rule: Row, caller: Daemon | None) -> None:
         """A filter rule was deleted."""
