@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 from ganeti_steward.core.ganeti.reasons import Reason
 from ganeti_steward.core.json_nesting import is_deep, load_json
 from ganeti_steward.core.json_reader import describe
+from ganeti_steward.core.model.job_state import CANCELED
 from ganeti_steward.plugins.texts import read_reasons
 
 #: Parameters that every opcode can have; luxid's predicate ``opcode`` does not see them.
@@ -40,7 +41,7 @@ class Job(NamedTuple):
     depends: tuple[int, ...] = ()
     """numbers of the jobs it waits for"""
     canceled_with: tuple[int, ...] = ()
-    """those of them that luxid cancels it with: it does not list their state ``canceled``"""
+    """those of them that luxid cancels it with: it does not list their state `CANCELED`"""
 
     @property
     def summary(self) -> str:
@@ -69,7 +70,7 @@ def read_job(row: Mapping[str, Any]) -> Job:
         tuple(opcodes),
         tuple(reasons),
         tuple(sorted(depends)),
-        tuple(sorted(one for one, states in depends.items() if "canceled" not in states)),
+        tuple(sorted(one for one, states in depends.items() if CANCELED not in states)),
     )
 
 

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from ganeti_steward.core.json_reader import describe
+from ganeti_steward.core.model.job_state import CANCELED
 from ganeti_steward.plugins.filters.filter_rules import FilterRule
 from ganeti_steward.plugins.filters.jobs import QUEUED, Job, read_job
 from ganeti_steward.plugins.filters.language import Dialect
@@ -24,7 +25,6 @@ _PERIOD: Final = 307 * _SECOND
 
 ENDED: Final = "ended"
 REJECTED: Final = "rejected"
-CANCELED: Final = "canceled"
 WAITING: Final = "waiting"
 
 # Ranks of the events.
