@@ -20,9 +20,21 @@ FORMAT: Final = 1
 #: A collector that reports a status.
 _STATUS: Final = 1
 
+#: Where the kernel has another id after each boot.
+_BOOT: Final = "/proc/sys/kernel/random/boot_id"
 
-def report(diagnosis: Diagnosis, node: ThisNode, now: int) -> dict[str, Any]:
-    """The report; ``now`` is in ns since the epoch.
+
+def boot_id(path: str = _BOOT) -> str:
+    """What stands for the time since this node was started; empty where it cannot be read."""
+    try:
+        with open(path, encoding="ascii") as file:
+            return file.read(64).strip()
+    except (OSError, UnicodeError):
+        return ""
+
+
+def report(diagnosis: Diagnosis, node: ThisNode, now: int, boot: str) -> dict[str, Any]:
+    """The report; ``now``: ns since the epoch, ``boot``: see `boot_id`.
 
     Its data is the diagnose object, or null where nothing can be reported; so ``data.status`` is a
     text, as the maintenance daemon reads it.
@@ -35,6 +47,7 @@ def report(diagnosis: Diagnosis, node: ThisNode, now: int) -> dict[str, Any]:
         "version": VERSION,
         "format_version": FORMAT,
         "timestamp": now,
+        "boot_id": boot,
         "category": "node",
         "kind": _STATUS,
         "data": diagnosis.object,

@@ -31,6 +31,8 @@ class Reported(NamedTuple):
     """its repair command; empty when it names none"""
     at: int
     """when it was taken, ns since the epoch"""
+    boot: str = ""
+    """the boot id of the node when it was taken; empty where the agent does not report it"""
 
     @property
     def object_id(self) -> str:

@@ -28,6 +28,9 @@ WHERE: Final = "http://192.0.2.11:1817"
 NAME: Final = "node1.example.com"
 KEY_FILE: Final = "/var/lib/ganeti/hmac.key"
 
+#: Members of the report that the agent serves as they were diagnosed.
+_SHOWN: Final = ("boot_id", "data", "node", "node_name")
+
 pytestmark = needs_root
 
 
@@ -67,7 +70,7 @@ def test_calls(agent: Agent, method: str, path: str, answer: str) -> None:
         return
     # It serves this node's report only.
     shown = json.loads(answer) | {"node_name": this_node().name}
-    report = agent.write_report(**{name: shown[name] for name in ("data", "node", "node_name")})
+    report = agent.write_report(**{name: shown[name] for name in _SHOWN})
     expected = json.dumps(
         shown | {"timestamp": report["timestamp"]}, sort_keys=True, separators=(",", ":")
     )

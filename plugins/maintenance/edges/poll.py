@@ -30,6 +30,9 @@ STATUS: Final = "status"
 #: Characters of a sentence that came from another node.
 _SENTENCE: Final = 500
 
+#: Characters of a boot id, which becomes part of a record; the kernel's has 36.
+_LONGEST_BOOT: Final = 64
+
 #: Reasons for missing data that are named.
 _REASONS: Final = 3
 
@@ -48,7 +51,7 @@ def polled(report: Mapping[str, Any], now: int) -> Polled:
     if data is None:
         return Polled(Silent(now, _short(f"the agent has no data{_reasons(report)}")))
     try:
-        return Polled(_reported(data, report["timestamp"]))
+        return Polled(_reported(data, report["timestamp"], report.get("boot_id")))
     except RejectedAnswer as err:
         return failed(err, now)
 
@@ -60,7 +63,7 @@ def failed(err: StewardError, now: int) -> Polled:
     return Polled(Silent(now, _short(str(err))))
 
 
-def _reported(data: Mapping[str, Any], taken: int) -> Reported:
+def _reported(data: Mapping[str, Any], taken: int, boot: object) -> Reported:
     """The report of a diagnose object; raises RejectedAnswer."""
     status, command = data["status"], data.get("command")
     if status not in STATUSES:
@@ -73,7 +76,8 @@ def _reported(data: Mapping[str, Any], taken: int) -> Reported:
         fault = f"the diagnose object has {len(original)} bytes, more than {LONGEST_OBJECT}"
         raise RejectedAnswer(SIZE, fault)
     named = command if isinstance(command, str) and is_name(command) else ""
-    return Reported(original, status, named, taken)
+    known = boot if isinstance(boot, str) and len(boot) <= _LONGEST_BOOT else ""
+    return Reported(original, status, named, taken, known)
 
 
 def _reasons(report: Mapping[str, Any]) -> str:
@@ -106,7 +110,7 @@ def since(before: Observation | None, now: Observation) -> Observation:
 def is_news(before: Observation | None, now: Observation) -> bool:
     """Whether the node shows something else than before, apart from times and reasons."""
     if isinstance(before, Reported) and isinstance(now, Reported):
-        return before.object_id != now.object_id
+        return (before.object_id, before.boot) != (now.object_id, now.boot)
     return type(before) is not type(now)
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from ganeti_steward.core.model.finding import NotApplicable, Unknown
 from ganeti_steward.diagnose.run.files import Busy, locked
+from ganeti_steward.diagnose.run.report import boot_id
 
 if TYPE_CHECKING:
     from diagnosing import Site
@@ -267,6 +269,7 @@ def test_report(disk: Site) -> None:
         "version": report["version"],
         "format_version": 1,
         "timestamp": 1_700_000_000_123_456_000,
+        "boot_id": Path("/proc/sys/kernel/random/boot_id").read_text().strip(),
         "category": "node",
         "kind": 1,
         "data": {
@@ -280,3 +283,10 @@ def test_report(disk: Site) -> None:
     }
     assert run.diagnosis.unknown == (Unknown("disk", "no answer"),)
     assert (disk.directory / "report.json").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_boot_id_that_cannot_be_read(tmp_path: Path) -> None:
+    (tmp_path / "id").write_bytes(b"\xff\n")
+    (tmp_path / "good").write_text("b1\n")
+    found = [boot_id(str(tmp_path / name)) for name in ("none", "id", "good")]
+    assert found == ["", "", "b1"]

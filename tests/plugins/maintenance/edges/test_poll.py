@@ -22,7 +22,13 @@ from ganeti_steward.core.ganeti.hmac_key import KeyFile
 from ganeti_steward.core.ganeti.this_node import this_node
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.edges.answers import RejectedAnswer
-from ganeti_steward.plugins.maintenance.edges.poll import Poll, Poller, Target, agent_reports
+from ganeti_steward.plugins.maintenance.edges.poll import (
+    Poll,
+    Poller,
+    Target,
+    agent_reports,
+    is_news,
+)
 from ganeti_steward.plugins.model.world import Observation, Refused, Reported, Silent
 
 NOW: Final = 1_767_787_200 * 10**9
@@ -86,6 +92,18 @@ def test_a_command_that_is_none(command: object) -> None:
     (found,) = Fake(1).poll(uuid_1=report(1, "live-repair", command=command)).values()
     assert isinstance(found, Reported)
     assert found.command == ""
+
+
+def test_the_boot_id() -> None:
+    """Another one is news; an older agent reports none, and what cannot be one does not count."""
+    seen = []
+    for boot in ("b1", "b2", 7, "x" * 65):
+        (found,) = Fake(1).poll(uuid_1=report(1) | {"boot_id": boot}).values()
+        assert isinstance(found, Reported)
+        seen.append(found)
+    assert [one.boot for one in seen] == ["b1", "b2", "", ""]
+    assert is_news(seen[0], seen[1])
+    assert not is_news(seen[2], seen[3])
 
 
 def test_silence_lasts_since_it_began() -> None:
