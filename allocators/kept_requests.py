@@ -12,15 +12,7 @@ import orjson
 from ganeti_steward.core.config.values import History
 from ganeti_steward.core.errors import StewardError, reason_of
 from ganeti_steward.core.ganeti.this_node import cluster_name
-from ganeti_steward.core.iallocator.history import (
-    ANSWER,
-    CALL,
-    REQUEST,
-    Call,
-    about,
-    cluster_of,
-    names,
-)
+from ganeti_steward.core.iallocator import history
 from ganeti_steward.core.safe_files import UnsafeFile, read_own
 
 #: Bytes of one file that are read; an allocator's message has less.
@@ -37,7 +29,7 @@ class Entry(NamedTuple):
     """One kept call."""
 
     name: str
-    call: Call
+    call: history.Call
     request: bytes
     answer: bytes
     """standard output, or the error text when the exit status is not 0"""
@@ -58,7 +50,7 @@ def kept_request(config: History, which: str = "") -> Entry:
     found = entry(config, which, cluster_name())
     if found.call.type:
         return found
-    what = about(_object(found.request))
+    what = history.about(_object(found.request))
     return found._replace(call=found.call._replace(type=what.type, instances=what.instances))
 
 
@@ -71,13 +63,13 @@ def described(entry: Entry) -> str:
 def rows(config: History) -> Iterator[tuple[str, ...]]:
     """Each kept request, the oldest first; those of other clusters have no number."""
     numbers = {name: at for at, name in enumerate(numbered(config, cluster_name()), 1)}
-    for name in names(config):
+    for name in history.names(config):
         number = str(numbers.get(name, "-"))
         try:
             call = read_call(config, name)
             # A request can have many MB, and its own description is beside it.
             call = call if call.type else kept_request(config, name).call
-            word = _answer(content(config, name, ANSWER), call)
+            word = _answer(content(config, name, history.ANSWER), call)
         except (OSError, StewardError):
             # Dropped from the ring meanwhile, or no kept request at all.
             yield number, "-", "-", "-", "unreadable", name
@@ -85,11 +77,11 @@ def rows(config: History) -> Iterator[tuple[str, ...]]:
             yield number, _time(call), call.type or "-", call.instances or "-", word, name
 
 
-def _time(call: Call) -> str:
+def _time(call: history.Call) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(call.started // 10**9))
 
 
-def _answer(raw: bytes, call: Call) -> str:
+def _answer(raw: bytes, call: history.Call) -> str:
     """How it ended: Ganeti creates a part of a batch, but moves all instances or none."""
     answer, left = _object(raw), call.left_out
     if not answer:
@@ -116,8 +108,8 @@ def numbered(config: History, cluster: str) -> list[str]:
 
     Those without a cluster count as well; where ``cluster`` is empty, all do.
     """
-    found = reversed(names(config))
-    return [name for name in found if not cluster or cluster_of(name) in ("", cluster)]
+    found = reversed(history.names(config))
+    return [name for name in found if not cluster or history.cluster_of(name) in ("", cluster)]
 
 
 def entry(config: History, name: str = "", cluster: str = "") -> Entry:
@@ -128,24 +120,26 @@ def entry(config: History, name: str = "", cluster: str = "") -> Entry:
     chosen = _chosen(config, name, cluster)
     fault = f"history {config.directory}: {chosen} cannot be read"
     try:
-        request, answer = (content(config, chosen, file) for file in (REQUEST, ANSWER))
+        request, answer = (
+            content(config, chosen, file) for file in (history.REQUEST, history.ANSWER)
+        )
     except (OSError, UnsafeFile) as err:
         raise StewardError(f"{fault}: {reason_of(err)}") from None
     return Entry(chosen, read_call(config, chosen), request, answer)
 
 
-def read_call(config: History, name: str) -> Call:
+def read_call(config: History, name: str) -> history.Call:
     """A kept call without request and answer; raises StewardError."""
     try:
-        call: dict[str, Any] = orjson.loads(content(config, name, CALL))
+        call: dict[str, Any] = orjson.loads(content(config, name, history.CALL))
         arguments: Sequence[str] = call.pop("arguments")
-        return _checked(Call(arguments=tuple(arguments), **call))
+        return _checked(history.Call(arguments=tuple(arguments), **call))
     except (OSError, UnsafeFile, ValueError, TypeError, KeyError, AttributeError) as err:
         fault = f"history {config.directory}: {name} cannot be read"
         raise StewardError(f"{fault}: {reason_of(err)}") from None
 
 
-def _checked(call: Call) -> Call:
+def _checked(call: history.Call) -> history.Call:
     """A call whose fields are of their kinds; raises ValueError."""
     numbers = (call.started, call.pid, call.status)
     if not (all(type(one) is int for one in numbers) and 0 <= call.started < _LAST):
@@ -162,7 +156,7 @@ def content(config: History, name: str, file: str) -> bytes:
 
 def _chosen(config: History, name: str, cluster: str) -> str:
     """The name of a kept call; raises StewardError."""
-    where, known = f"history {config.directory}", names(config)
+    where, known = f"history {config.directory}", history.names(config)
     if not known:
         raise StewardError(f"{where}: no request is kept there")
     if name in known:
@@ -172,7 +166,7 @@ def _chosen(config: History, name: str, cluster: str) -> str:
         raise StewardError(f"{where}: no request is kept as {name!r}")
     own = numbered(config, cluster)
     if not own:
-        others = ", ".join(sorted({cluster_of(one) for one in known}))
+        others = ", ".join(sorted({history.cluster_of(one) for one in known}))
         raise StewardError(f"{where}: no request of {cluster} is kept there, only of {others}")
     if number > len(own):
         raise StewardError(f"{where}: there is no request {number}, {len(own)} are kept")

@@ -4,20 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ganeti_steward.core.model.opcodes import (
-    FAILOVER,
-    MIGRATE,
-    MOVES,
-    REPLACE_DISKS,
-    Job,
-    Operation,
-)
+from ganeti_steward.core.model import opcodes
 
 
-def migrate(instance: str, target: str | None = None) -> Operation:
+def migrate(instance: str, target: str | None = None) -> opcodes.Operation:
     """Swap primary and secondary, or go to ``target`` (without a secondary only)."""
     return {
-        "OP_ID": MIGRATE,
+        "OP_ID": opcodes.MIGRATE,
         "instance_name": instance,
         "allow_runtime_changes": False,
         "ignore_ipolicy": False,
@@ -28,14 +21,14 @@ def migrate(instance: str, target: str | None = None) -> Operation:
     }
 
 
-def failover(instance: str, target: str | None = None) -> Operation:
+def failover(instance: str, target: str | None = None) -> opcodes.Operation:
     """The same for an instance that is only announced, or whose node cannot migrate it.
 
     Ganeti stops it first, and refuses where the disks on the target are degraded; it does neither
     where the primary is marked offline.
     """
     return {
-        "OP_ID": FAILOVER,
+        "OP_ID": opcodes.FAILOVER,
         "instance_name": instance,
         "shutdown_timeout": 120,
         "ignore_consistency": False,
@@ -45,14 +38,14 @@ def failover(instance: str, target: str | None = None) -> Operation:
     }
 
 
-def _to(target: str | None) -> Operation:
+def _to(target: str | None) -> opcodes.Operation:
     return {} if target is None else {"target_node": target}
 
 
-def replace_secondary(instance: str, node: str) -> Operation:
+def replace_secondary(instance: str, node: str) -> opcodes.Operation:
     """Copy the disks to a new secondary."""
     return {
-        "OP_ID": REPLACE_DISKS,
+        "OP_ID": opcodes.REPLACE_DISKS,
         "instance_name": instance,
         "early_release": False,
         "ignore_ipolicy": False,
@@ -62,9 +55,9 @@ def replace_secondary(instance: str, node: str) -> Operation:
     }
 
 
-def nodes_after(nodes: tuple[str, ...], operation: Operation) -> tuple[str, ...]:
+def nodes_after(nodes: tuple[str, ...], operation: opcodes.Operation) -> tuple[str, ...]:
     """Primary and secondary of an instance after an operation of `MOVES`."""
-    if MOVES[operation["OP_ID"]].copies:
+    if opcodes.MOVES[operation["OP_ID"]].copies:
         return (nodes[0], operation["remote_node"])
     target = operation.get("target_node")
     return nodes[::-1] if target is None else (target,)
@@ -73,7 +66,7 @@ def nodes_after(nodes: tuple[str, ...], operation: Operation) -> tuple[str, ...]
 def moves_result(
     moved: Sequence[tuple[str, str, Sequence[str]]],
     failed: Sequence[tuple[str, str]],
-    jobs: Sequence[Job],
+    jobs: Sequence[opcodes.Job],
 ) -> list[list[object]]:
     """The result of a request that moves instances.
 

@@ -5,14 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ganeti_steward.allocators.jobs.operations import moves_result
-from ganeti_steward.allocators.moves.best_move import (
-    BestMoveSearch,
-    MoveTask,
-    MoveTrial,
-    TriedMoves,
-    group_trial,
-    try_moves,
-)
+from ganeti_steward.allocators.moves import best_move
 from ganeti_steward.allocators.moves.planning import MovePlan, Planner
 from ganeti_steward.allocators.placement.info import disk_note, group_refusal
 from ganeti_steward.allocators.rules.move_kinds import job
@@ -32,13 +25,13 @@ if TYPE_CHECKING:
 _COPIES = ("without a copy", "with one copy of its disks", "with two copies of its disks")
 
 
-def move_all(state: State, tasks: Sequence[MoveTask], context: Context) -> Outcome:
+def move_all(state: State, tasks: Sequence[best_move.MoveTask], context: Context) -> Outcome:
     """Plan the moves and answer with them.
 
     ``success`` stays true however many fail, as with hail: then Ganeti fails the whole
     operation and shows each name with its reason.
     """
-    search = BestMoveSearch(FinalScore(state))
+    search = best_move.BestMoveSearch(FinalScore(state))
     plan = Planner(state, tasks, search).plan()
     groups = state.frame.cluster.groups
     moved: list[tuple[str, str, list[str]]] = []
@@ -49,7 +42,7 @@ def move_all(state: State, tasks: Sequence[MoveTask], context: Context) -> Outco
         moved.append((tasks[at].name, groups[found.group].name, names))
         jobs.append(job(instance, found.kind, names[0], names[-1]))
     failed = [
-        (task.name, task.fault or refusal(try_moves(plan.state, task, None, search)))
+        (task.name, task.fault or refusal(best_move.try_moves(plan.state, task, None, search)))
         for at, task in enumerate(tasks)
         if at not in plan.found
     ]
@@ -63,7 +56,10 @@ def move_all(state: State, tasks: Sequence[MoveTask], context: Context) -> Outco
 
 
 def _explained(
-    state: State, tasks: Sequence[MoveTask], plan: MovePlan, search: BestMoveSearch
+    state: State,
+    tasks: Sequence[best_move.MoveTask],
+    plan: MovePlan,
+    search: best_move.BestMoveSearch,
 ) -> tuple[Explanation, ...]:
     # Not on Ganeti's path.
     from ganeti_steward.allocators.moves.explain import explain_plan
@@ -71,12 +67,12 @@ def _explained(
     return explain_plan(state, tasks, plan, search)
 
 
-def _disk_note(state: State, tasks: Sequence[MoveTask]) -> str:
+def _disk_note(state: State, tasks: Sequence[best_move.MoveTask]) -> str:
     notes = (disk_note(state.frame, task.resident.demand.instance) for task in tasks)
     return max(notes, default="")
 
 
-def refusal(tried: TriedMoves) -> str:
+def refusal(tried: best_move.TriedMoves) -> str:
     """Why an instance has no place: per number of copies, the refusal of the first kind of move."""
     reasons = dict(tried.task.closed)
     for group in tried.task.groups:
@@ -89,7 +85,7 @@ def refusal(tried: TriedMoves) -> str:
     return "; ".join(f"group {groups[at].name}: {reasons[at]}" for at in sorted(reasons))
 
 
-def _group_reason(tried: TriedMoves, trials: list[MoveTrial]) -> str:
+def _group_reason(tried: best_move.TriedMoves, trials: list[best_move.MoveTrial]) -> str:
     copies_by_refusal: dict[str, str] = {}
     for trial in trials:
         copies = trial.kind.copies
@@ -102,12 +98,12 @@ def _group_reason(tried: TriedMoves, trials: list[MoveTrial]) -> str:
     return "; ".join(f"{copies}: {text}" for copies, text in by_copies.items())
 
 
-def _refusal(tried: TriedMoves, trial: MoveTrial) -> str:
+def _refusal(tried: best_move.TriedMoves, trial: best_move.MoveTrial) -> str:
     if trial.verdicts.blocked:
         return trial.verdicts.blocked
     if not trial.verdicts.shown:
         return "its secondary is in another node group"
-    shown = group_trial(tried, trial)
+    shown = best_move.group_trial(tried, trial)
     if not shown.members.any():
         return "every other node of the group is being left, too"
     return group_refusal(tried.left, tried.task.resident.demand, shown)

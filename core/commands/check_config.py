@@ -10,7 +10,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
-from ganeti_steward.core import builtins
+from ganeti_steward.core import builtins, errors
 from ganeti_steward.core.commands.compared_configuration import print_comparison
 from ganeti_steward.core.commands.config_texts import reference_page, sample_config
 from ganeti_steward.core.commands.manual import describe
@@ -18,15 +18,6 @@ from ganeti_steward.core.config.declaration import keys
 from ganeti_steward.core.config.load import config_path, load_config, read_file
 from ganeti_steward.core.config.parse import read_config
 from ganeti_steward.core.config.values import Config
-from ganeti_steward.core.errors import (
-    COMMAND_PREFIX,
-    EXIT_FAILURE,
-    EXIT_OK,
-    BadConfig,
-    BadSettings,
-    PluginError,
-    StewardError,
-)
 from ganeti_steward.core.hooks import timed_call
 from ganeti_steward.core.hooks.calls import call
 from ganeti_steward.core.hooks.checks import check_list, check_text
@@ -51,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             "gnt-steward check-config --all-nodes": "also compare the file with every node's",
             "gnt-steward check-config --sample": "print all keys with their defaults",
         },
-        statuses={EXIT_FAILURE: "there is a fault, or a node has another file"},
+        statuses={errors.EXIT_FAILURE: "there is a fault, or a node has another file"},
     )
     parser.add_argument("file", nargs="?", help="default: the file in use")
     parser.add_argument(
@@ -71,12 +62,12 @@ def run(options: argparse.Namespace) -> int:
     """Print one line per fault; status 1 when there is any."""
     if options.sample or options.reference:
         sys.stdout.write(_sample() if options.sample else reference_page())
-        return EXIT_OK
+        return errors.EXIT_OK
     path = options.file or config_path()
     try:
         raw = read_file(path)
         faults = [] if raw is None else _faults(path, raw)
-    except BadConfig as err:
+    except errors.BadConfig as err:
         raw, faults = b"", list(err.faults)
     for fault in faults:
         print(f"{path}: {fault}")
@@ -85,8 +76,8 @@ def run(options: argparse.Namespace) -> int:
     elif not faults:
         print(f"{path}: OK")
     if options.all_nodes and not print_comparison(os.path.abspath(path), raw):
-        return EXIT_FAILURE
-    return EXIT_FAILURE if faults else EXIT_OK
+        return errors.EXIT_FAILURE
+    return errors.EXIT_FAILURE if faults else errors.EXIT_OK
 
 
 def _faults(path: str, raw: bytes) -> list[str]:
@@ -99,7 +90,7 @@ def _faults(path: str, raw: bytes) -> list[str]:
 
 def _sample() -> str:
     """The sample with the sections of the plugins that the file in use loads."""
-    with suppress(StewardError):
+    with suppress(errors.StewardError):
         config = load_config(config_path(), _LOADING)
         names = [one.name for one in named_plugins(config) if _is_loaded(one.name, config)]
         return isolated(names, str, lambda: sample_config(_declared(names, config)))
@@ -113,7 +104,7 @@ def _is_loaded(name: str, config: Config) -> bool:
         timed_call.call(name, config.plugins.time_limit, load_plugin, name=name)
         return True
 
-    with suppress(StewardError):
+    with suppress(errors.StewardError):
         return isolated([name], bool, load)
     return False
 
@@ -126,7 +117,7 @@ def _declared(names: Sequence[str], config: Config) -> dict[str, Any]:
 
 def _declaration(name: str, config: Config) -> Any:
     """The declaration of a plugin's section; None where it has none or cannot be loaded."""
-    with suppress(StewardError):
+    with suppress(errors.StewardError):
         limit = config.plugins.time_limit
         declared = getattr(timed_call.call(name, limit, load_plugin, name=name), "CONFIG", None)
         return declared if timed_call.call(name, limit, keys, section=declared) else None
@@ -146,7 +137,7 @@ def config_faults(config: Config, *, loads: bool = True) -> Iterator[str]:
         chains = isolated(
             good, list[str], lambda: _chain_faults(config, Plugins(config, good), broken)
         )
-    except PluginError as err:
+    except errors.PluginError as err:
         # Two names of one plugin, each good by itself.
         yield f"plugins.load: {err}"
     else:
@@ -170,9 +161,9 @@ def _load_faults(config: Config) -> Iterator[tuple[str, str]]:
     for one in named_plugins(config):
         try:
             isolated([one.name], None, partial(load, one))
-        except BadSettings as err:
+        except errors.BadSettings as err:
             yield from ((one.name, fault) for fault in err.faults)
-        except PluginError as err:
+        except errors.PluginError as err:
             yield one.name, f"{one.key}: {err}"
 
 
@@ -190,11 +181,11 @@ def _chain_faults(config: Config, plugins: Plugins, broken: Collection[str]) -> 
 def _member_fault(plugins: Plugins, name: str, hook: str) -> str:
     """What is wrong with one member; empty when nothing is."""
     try:
-        if name.startswith(COMMAND_PREFIX):
+        if name.startswith(errors.COMMAND_PREFIX):
             builtins.module(builtins.EXTERNAL_PROGRAM).check_command(name)
         else:
             plugins.implementation(name, hook)
-    except PluginError as err:
+    except errors.PluginError as err:
         return str(err)
     return ""
 
@@ -217,7 +208,7 @@ def _own_faults(config: Config, names: Iterable[str]) -> list[str]:
     for name in names:
         try:
             found += isolated([name], list[str], partial(_found, config, name))
-        except PluginError as err:
+        except errors.PluginError as err:
             found.append(str(err))
     return found
 

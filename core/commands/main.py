@@ -17,15 +17,8 @@ gc.disable()
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from ganeti_steward.core import log
+from ganeti_steward.core.commands import registry
 from ganeti_steward.core.commands.manual import Parser, add_subcommand, add_subcommands, fill_all
-from ganeti_steward.core.commands.registry import (
-    CommandFailed,
-    Registered,
-    built_in_commands,
-    commands_for,
-    load_command,
-    named,
-)
 from ganeti_steward.core.config.load import config_path, load_config
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_USAGE, StewardError
 from ganeti_steward.core.json_reader import printable
@@ -57,12 +50,12 @@ class _LogFile(logging.Handler):
 
 def parser() -> Parser:
     """The command line with the options of every command of the program."""
-    top = _front_door(built_in_commands())
+    top = _front_door(registry.built_in_commands())
     fill_all(top)
     return top
 
 
-def _front_door(commands: Mapping[str, Registered]) -> Parser:
+def _front_door(commands: Mapping[str, registry.Registered]) -> Parser:
     """The command line; a command is imported, and has its options, once it is called."""
     top = Parser(
         prog="gnt-steward",
@@ -75,10 +68,10 @@ def _front_door(commands: Mapping[str, Registered]) -> Parser:
     return top
 
 
-def _add_arguments(one: Registered, parser: argparse.ArgumentParser) -> None:
+def _add_arguments(one: registry.Registered, parser: argparse.ArgumentParser) -> None:
     """Raises PluginError."""
-    with named(one):
-        load_command(one).add_arguments(parser)
+    with registry.named(one):
+        registry.load_command(one).add_arguments(parser)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -93,7 +86,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status = _run(given, word)
         sys.stdout.flush()
     except StewardError as err:
-        if isinstance(err, CommandFailed):
+        if isinstance(err, registry.CommandFailed):
             _log.error("%s", err, exc_info=err.__cause__)
         text = "\n".join(map(printable, str(err).split("\n")))
         print(f"gnt-steward {word}: {text}", file=sys.stderr)
@@ -120,13 +113,15 @@ def _use_log_file() -> None:
 
 
 def _run(given: Sequence[str], word: str) -> int:
-    commands, faults = commands_for(word) if word or given[:1] not in _ONLY_VERSION else ({}, [])
+    commands, faults = (
+        registry.commands_for(word) if word or given[:1] not in _ONLY_VERSION else ({}, [])
+    )
     for fault in faults:
         print(f"gnt-steward: {fault} (its commands are left out)", file=sys.stderr)
     options = _front_door(commands).parse_args(given)
     chosen = commands[options.command]
-    with named(chosen):
-        command = load_command(chosen)
+    with registry.named(chosen):
+        command = registry.load_command(chosen)
         gc.enable()
         return command.run(options)
 

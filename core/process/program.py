@@ -16,14 +16,7 @@ from functools import partial
 from signal import SIGKILL
 from typing import Any, Final, NamedTuple
 
-from ganeti_steward.core.process.following import (
-    LADDER,
-    Ended,
-    Ladder,
-    follow,
-    packed_ended,
-    unpacked_ended,
-)
+from ganeti_steward.core.process import following
 from ganeti_steward.core.process.supervisor import (
     AROUND,
     Limits,
@@ -62,9 +55,9 @@ def run_program(
     given: bytes = b"",
     environment: Mapping[str, str] = ENVIRONMENT,
     user: int | None = None,
-    ladder: Ladder = LADDER,
+    ladder: following.Ladder = following.LADDER,
     around: float = 0,
-) -> Ended:
+) -> following.Ended:
     """Run a program in ``/`` for ``limit`` seconds at most.
 
     ``executable`` is the file to run by descriptor, whatever has become of its path since; of a
@@ -96,7 +89,7 @@ def run_program(
     assert process.stderr is not None
     with process.stdout as output, process.stderr as errors:
         try:
-            ended = follow(
+            ended = following.follow(
                 process.pid, output.fileno(), errors.fileno(), limit, output_limit, ladder, around
             )
         finally:
@@ -150,12 +143,12 @@ class _Run(NamedTuple):
     given: str
     """its bytes as Latin-1"""
     environment: Mapping[str, str]
-    ladder: Ladder
+    ladder: following.Ladder
 
     def __call__(self, output: int) -> None:
         """Run it, and write how it has ended."""
         run = partial(run_program, **{**self._asdict(), "given": self.given.encode("latin-1")})
-        write_result(lambda: packed_ended(run()), output)
+        write_result(lambda: following.packed_ended(run()), output)
 
 
 def run_supervised(
@@ -166,9 +159,9 @@ def run_supervised(
     executable: Executable | None = None,
     given: bytes = b"",
     environment: Mapping[str, str] = ENVIRONMENT,
-    ladder: Ladder = LADDER,
+    ladder: following.Ladder = following.LADDER,
     start: Start = forked_supervisor,
-) -> Ended:
+) -> following.Ended:
     """Run a program as `run_program` does, and end everything it has started, however.
 
     ``start``: `supervisor_program` where this process has other threads.  Raises OSError when it
@@ -182,6 +175,6 @@ def run_supervised(
     supervisor = Supervisor(run, Limits(), descriptors, start)
     outcome = supervisor.wait(limit + sum(grace for _, grace in ladder) + AROUND)
     try:
-        return unpacked_ended(result_of(outcome))
+        return following.unpacked_ended(result_of(outcome))
     except WorkFailed as err:
-        return Ended(-SIGKILL, b"", b"", str(err))
+        return following.Ended(-SIGKILL, b"", b"", str(err))

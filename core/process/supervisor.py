@@ -24,24 +24,13 @@ from typing import Any, Final, NamedTuple
 
 from ganeti_steward.core.builtins import target
 from ganeti_steward.core.errors import StewardError
-from ganeti_steward.core.process import forked
+from ganeti_steward.core.process import following, forked
 from ganeti_steward.core.process.descendants import (
     Process,
     become_subreaper,
     end_descendants,
     is_there,
     process,
-)
-from ganeti_steward.core.process.following import (
-    LADDER,
-    Ended,
-    Ladder,
-    end_group,
-    ending,
-    ends_within,
-    follow,
-    packed_ended,
-    unpacked_ended,
 )
 from ganeti_steward.core.process.frames import packed, unpacked
 from ganeti_steward.core.process.trusted_program import Forbidden
@@ -72,7 +61,7 @@ class Limits(NamedTuple):
     seconds: float = math.inf
     output: int = 2**28
     """bytes"""
-    ladder: Ladder = LADDER
+    ladder: following.Ladder = following.LADDER
     around: float = 0
     """seconds"""
 
@@ -88,7 +77,7 @@ class _Report(NamedTuple):
 class Outcome(NamedTuple):
     """How a worker has ended."""
 
-    ended: Ended
+    ended: following.Ended
     number: int = 0
     """of the OSError where there was no worker"""
     stuck: frozenset[Process] = frozenset()
@@ -110,7 +99,7 @@ def forked_supervisor(
 ) -> int:
     """Fork a supervisor; only for a process that has no other threads.  Raises OSError."""
     # How to write a report is found out here once, not in each child.
-    packed(_Report(0, ()), packed_ended(Ended(0, b"", b"")))
+    packed(_Report(0, ()), following.packed_ended(following.Ended(0, b"", b"")))
     return forked.fork(partial(_supervise, worker, limits, writing, descriptors, os.getpid()))
 
 
@@ -177,17 +166,17 @@ def _supervise(
         try:
             ended = _followed(worker, limits, descriptors)
         except OSError as err:
-            ended, number = Ended(1, b"", b"", str(err.strerror)), err.errno or 0
+            ended, number = following.Ended(1, b"", b"", str(err.strerror)), err.errno or 0
         forked.ignore_signals(*forked.ENDING)
     except forked.Stopped:
-        ended = Ended(-signal.SIGTERM, b"", b"", STOPPED)
+        ended = following.Ended(-signal.SIGTERM, b"", b"", STOPPED)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     stuck = end_descendants()
     with suppress(BrokenPipeError), open(writing, "wb") as to:
-        to.write(packed(_Report(number, tuple(sorted(stuck))), packed_ended(ended)))
+        to.write(packed(_Report(number, tuple(sorted(stuck))), following.packed_ended(ended)))
 
 
-def _followed(worker: Worker, limits: Limits, descriptors: Sequence[int]) -> Ended:
+def _followed(worker: Worker, limits: Limits, descriptors: Sequence[int]) -> following.Ended:
     """Run a worker and follow it; raises OSError when it cannot be started."""
     output, output_end = os.pipe()
     errors, errors_end = os.pipe()
@@ -205,7 +194,7 @@ def _followed(worker: Worker, limits: Limits, descriptors: Sequence[int]) -> End
     signal.signal(signal.SIGCHLD, lambda *_: _reap_all_but(pid))
     for descriptor in (output_end, errors_end, *descriptors):
         os.close(descriptor)
-    return follow(pid, output, errors, *limits, STOPPED)
+    return following.follow(pid, output, errors, *limits, STOPPED)
 
 
 def _reap_all_but(worker: int) -> None:
@@ -253,10 +242,10 @@ class Message:
         report: _Report
         try:
             report, body = unpacked(_Report, bytes(self._received))
-            ended = unpacked_ended(body)
+            ended = following.unpacked_ended(body)
         except ValueError:
             fault = f"the process that supervises it {end}"
-            return Outcome(Ended(-signal.SIGKILL, b"", b"", fault), reported=False)
+            return Outcome(following.Ended(-signal.SIGKILL, b"", b"", fault), reported=False)
         return Outcome(ended, report.number, frozenset(report.stuck))
 
 
@@ -296,10 +285,10 @@ class Supervisor(Message):
         ``seconds``: how long it may take to end.
         """
         self.read_until(time.monotonic() + seconds)
-        own = None if ends_within(self.pid, seconds) else process(self.pid)
-        status = end_group(self.pid, ((signal.SIGKILL, 0.2),))
+        own = None if following.ends_within(self.pid, seconds) else process(self.pid)
+        status = following.end_group(self.pid, ((signal.SIGKILL, 0.2),))
         os.close(self.fileno())
-        outcome = self.outcome(ending(status))
+        outcome = self.outcome(following.ending(status))
         return outcome._replace(stuck=outcome.stuck | {own}) if own and is_there(own) else outcome
 
     def wait(self, seconds: float) -> Outcome:
@@ -359,7 +348,7 @@ def write_result(work: Callable[[], bytes], output: int) -> None:
 def result_of(outcome: Outcome) -> bytes:
     """The result of work; raises WorkFailed, and what it ended with: OSError, Forbidden."""
     number, (status, output, _, fault) = outcome.number, outcome.ended
-    fault = fault or (f"its process {ending(status)}" if status else "")
+    fault = fault or (f"its process {following.ending(status)}" if status else "")
     if not fault:
         head: _Result
         try:

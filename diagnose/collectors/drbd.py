@@ -12,15 +12,7 @@ from typing import Annotated, Any, Final, NamedTuple
 
 from ganeti_steward.core import hookimpl
 from ganeti_steward.core.model.finding import LIVE_REPAIR, OK, CheckResult, NotApplicable
-from ganeti_steward.diagnose.collectors.shared.reading import (
-    MissingData,
-    member,
-    noting_unknowns,
-    optional,
-    parsed,
-    succeeded,
-    text_of,
-)
+from ganeti_steward.diagnose.collectors.shared import reading
 from ganeti_steward.diagnose.collectors.shared.results import (
     Fault,
     check_results,
@@ -145,7 +137,7 @@ class Collector(Configured[Settings]):
         devices = list(_devices(machine, text, unknowns))
         replacing = any(device.disk in _LOST for device in devices) and _is_replacing(machine)
         for device in devices:
-            with noting_unknowns(unknowns):
+            with reading.noting_unknowns(unknowns):
                 faults += self._faults(device, replacing=replacing)
         yield from check_results(NAME, faults, unknowns, self._settings.repair)
 
@@ -157,7 +149,7 @@ class Collector(Configured[Settings]):
         """
         if device.disk in _LOST:
             if replacing and device.disk != "Failed":
-                raise MissingData("a device has no disk while Ganeti replaces disks")
+                raise reading.MissingData("a device has no disk while Ganeti replaces disks")
             if not device.diskless_wanted:
                 yield Fault(self._settings.disk_lost_status, "local disk lost")
         elif device.disk == "Inconsistent":
@@ -165,7 +157,7 @@ class Collector(Configured[Settings]):
             if device.helped and not device.copying:
                 yield Fault(self._settings.inconsistent_status, "inconsistent, nothing is copied")
         elif device.disk not in _FINE:
-            raise MissingData(f"the disk state {device.disk!r} is not known")
+            raise reading.MissingData(f"the disk state {device.disk!r} is not known")
         if device.standalone:
             yield Fault(self._settings.standalone_status, "stands alone")
         if device.suspended:
@@ -193,18 +185,18 @@ def _devices_of_8(text: str, unknowns: list[str]) -> Iterator[Device]:
     """The devices in ``/proc/drbd`` of version 8."""
     for line in text.splitlines():
         if _LIKE_A_LINE.match(line) and not _UNCONFIGURED.fullmatch(line):
-            with noting_unknowns(unknowns):
+            with reading.noting_unknowns(unknowns):
                 yield _device_of_8(line)
 
 
 def _device_of_8(line: str) -> Device:
     device = _LINE.fullmatch(line)
     if device is None:
-        raise MissingData("a device's line in /proc/drbd cannot be read")
+        raise reading.MissingData("a device's line in /proc/drbd cannot be read")
     connection, disk, peer_disk = device.group(1, 2, 3)
     # One word for the connection and for what it does.
     if connection not in _AWAY | _COPYING | {"Connected"}:
-        raise MissingData(f"the connection state {connection!r} is not known")
+        raise reading.MissingData(f"the connection state {connection!r} is not known")
     return Device(
         disk,
         helped=connection not in _AWAY and peer_disk == "UpToDate",
@@ -217,38 +209,40 @@ def _device_of_8(line: str) -> Device:
 def _devices_of_9(machine: Machine, unknowns: list[str]) -> Iterator[Device]:
     """The devices ``drbdsetup`` lists."""
     resources: list[Any] = []
-    with noting_unknowns(unknowns):
-        resources = member(parsed(succeeded(machine, *_DRBDSETUP), _DRBDSETUP[0]), list)
+    with reading.noting_unknowns(unknowns):
+        resources = reading.member(
+            reading.parsed(reading.succeeded(machine, *_DRBDSETUP), _DRBDSETUP[0]), list
+        )
     for resource in resources:
         suspended = False
-        with noting_unknowns(unknowns):
+        with reading.noting_unknowns(unknowns):
             suspended = _is_suspended(resource)
-        with noting_unknowns(unknowns):
-            for device in member(resource, list, "devices"):
-                connections = member(resource, list, "connections")
+        with reading.noting_unknowns(unknowns):
+            for device in reading.member(resource, list, "devices"):
+                connections = reading.member(resource, list, "connections")
                 yield _device_of_9(device, connections)._replace(suspended=suspended)
 
 
 def _device_of_9(device: Any, connections: list[Any]) -> Device:
-    volume = member(device, int, "volume")
+    volume = reading.member(device, int, "volume")
     helped = copying = standalone = False
     for connection in connections:
-        state = member(connection, str, "connection-state")
+        state = reading.member(connection, str, "connection-state")
         if state not in _AWAY | {"Connected"}:
-            raise MissingData(f"the connection state {state!r} is not known")
+            raise reading.MissingData(f"the connection state {state!r} is not known")
         standalone |= state == "StandAlone"
-        for peer in member(connection, list, "peer_devices"):
-            replication = member(peer, str, "replication-state")
+        for peer in reading.member(connection, list, "peer_devices"):
+            replication = reading.member(peer, str, "replication-state")
             if replication not in _COPYING | {"Off", "Established"}:
-                raise MissingData(f"the replication state {replication!r} is not known")
-            if member(peer, int, "volume") == volume:
+                raise reading.MissingData(f"the replication state {replication!r} is not known")
+            if reading.member(peer, int, "volume") == volume:
                 copying |= replication in _COPYING
-                usable = member(peer, str, "peer-disk-state") == "UpToDate"
+                usable = reading.member(peer, str, "peer-disk-state") == "UpToDate"
                 helped |= state == "Connected" and usable
-    wanted = optional(device, bool, "client") or False
-    quorum = optional(device, bool, "quorum")
+    wanted = reading.optional(device, bool, "client") or False
+    quorum = reading.optional(device, bool, "quorum")
     return Device(
-        member(device, str, "disk-state"),
+        reading.member(device, str, "disk-state"),
         helped,
         copying,
         standalone,
@@ -262,9 +256,9 @@ def _is_suspended(resource: Any) -> bool:
 
     Old versions do not report why.
     """
-    known = [optional(resource, bool, f"suspended-{why}") for why in _WAITING]
-    by_admin = optional(resource, bool, "suspended-user")
-    suspended = bool(optional(resource, bool, "suspended"))
+    known = [reading.optional(resource, bool, f"suspended-{why}") for why in _WAITING]
+    by_admin = reading.optional(resource, bool, "suspended-user")
+    suspended = bool(reading.optional(resource, bool, "suspended"))
     return any(known) or (suspended and not by_admin)
 
 
@@ -279,7 +273,7 @@ def _is_replacing(machine: Machine) -> bool:
         names = [name for name in machine.listing("/sys/block") if name.startswith("dm-")]
     for name in names:
         with suppress(OSError, ValueError):
-            volume = _REPLACED.fullmatch(text_of(machine, f"/sys/block/{name}/dm/name"))
+            volume = _REPLACED.fullmatch(reading.text_of(machine, f"/sys/block/{name}/dm/name"))
             # Clocks are set, so a little of the future counts as well.
             if volume and abs(_now(machine) - int(volume[1])) < _LONGEST_REPLACEMENT:
                 return True
@@ -288,7 +282,7 @@ def _is_replacing(machine: Machine) -> bool:
 
 def _now(machine: Machine) -> float:
     """Seconds since the epoch, by the clock of the machine; raises OSError, ValueError."""
-    started = _BOOT_TIME.search(text_of(machine, "/proc/stat"))
+    started = _BOOT_TIME.search(reading.text_of(machine, "/proc/stat"))
     if started is None:
         raise ValueError("/proc/stat does not have the time of the start")
-    return int(started[1]) + float(text_of(machine, "/proc/uptime").split(" ")[0])
+    return int(started[1]) + float(reading.text_of(machine, "/proc/uptime").split(" ")[0])

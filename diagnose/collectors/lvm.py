@@ -12,25 +12,9 @@ from typing import Annotated, Any, Final, NamedTuple
 
 from ganeti_steward.core import hookimpl
 from ganeti_steward.core.json_reader import printable
-from ganeti_steward.core.model.finding import (
-    LIVE_REPAIR,
-    MISSING,
-    OK,
-    CheckResult,
-    NotApplicable,
-    Unknown,
-)
+from ganeti_steward.core.model import finding
+from ganeti_steward.diagnose.collectors.shared import reading
 from ganeti_steward.diagnose.collectors.shared.block_members import LVM_MEMBER, read_members
-from ganeti_steward.diagnose.collectors.shared.reading import (
-    MissingData,
-    leaving_out_what_is_gone,
-    listed_if_there,
-    member,
-    noting_unknowns,
-    parsed,
-    succeeded,
-    text_of,
-)
 from ganeti_steward.diagnose.collectors.shared.results import (
     Fault,
     check_results,
@@ -73,10 +57,10 @@ class Settings(NamedTuple):
         Status,
         "The status when a physical volume of a group is missing, or a group that is required or "
         "has active logical volumes.",
-    ] = LIVE_REPAIR
+    ] = finding.LIVE_REPAIR
     partial_status: Annotated[
         Status, "The status when a logical volume lies on a missing physical volume."
-    ] = OK
+    ] = finding.OK
     repair: Repair = ""
 
 
@@ -87,51 +71,53 @@ class Collector(Configured[Settings]):
 
     @hookimpl
     @unknown_if_unreadable(NAME)
-    def steward_diagnose(self, machine: Machine) -> Iterator[CheckResult]:
+    def steward_diagnose(self, machine: Machine) -> Iterator[finding.CheckResult]:
         """What is known about the volume groups."""
         if not machine.has(COMMAND[0]):
             yield self._without_program(machine)
             return
-        groups = _groups(parsed(succeeded(machine, *COMMAND), COMMAND[0]))
+        groups = _groups(reading.parsed(reading.succeeded(machine, *COMMAND), COMMAND[0]))
         required, ignore = set(self._settings.required), self._settings.ignore
         unknowns: list[str] = []
         lost: set[str] = set()
         saved: set[str] = set()
-        with noting_unknowns(unknowns):
+        with reading.noting_unknowns(unknowns):
             lost = _active_groups(machine) - groups.keys()
-        with noting_unknowns(unknowns):
+        with reading.noting_unknowns(unknowns):
             backups = {
-                name for name in listed_if_there(machine, BACKUPS) if not name.startswith(".")
+                name
+                for name in reading.listed_if_there(machine, BACKUPS)
+                if not name.startswith(".")
             }
             saved = backups - groups.keys() - lost - required
         if unknowns:
-            yield Unknown(NAME, "; ".join(unknowns))
+            yield finding.Unknown(NAME, "; ".join(unknowns))
         names = {name for name in groups.keys() | lost if not matches(name, ignore)} | required
         saved = {name for name in saved if not matches(name, ignore)}
         if not names and not saved and not unknowns:
-            yield NotApplicable(NAME, "there is no volume group")
+            yield finding.NotApplicable(NAME, "there is no volume group")
         for name in sorted(saved):
             # It may have been taken away on purpose, with its disks.
             reason = f"it is not there, but in {BACKUPS} there is a backup of it"
-            yield Unknown(f"{NAME}:{printable(name)}", reason)
+            yield finding.Unknown(f"{NAME}:{printable(name)}", reason)
         for name in sorted(names):
             yield from self._check(name, groups.get(name, []))
 
-    def _without_program(self, machine: Machine) -> CheckResult:
+    def _without_program(self, machine: Machine) -> finding.CheckResult:
         """The result where there is no lvm; raises OSError, MissingData."""
         volumes = any(volume.own for volume in read_members(machine, LVM_MEMBER))
         if self._settings.required or volumes or _active_groups(machine):
-            return Unknown(NAME, "lvm is not installed, but there are volume groups")
-        return NotApplicable(NAME, "lvm is not installed")
+            return finding.Unknown(NAME, "lvm is not installed, but there are volume groups")
+        return finding.NotApplicable(NAME, "lvm is not installed")
 
-    def _check(self, name: str, reports: list[Any]) -> Iterator[CheckResult]:
+    def _check(self, name: str, reports: list[Any]) -> Iterator[finding.CheckResult]:
         """The results of one group; two groups may have the same name."""
         faults: list[Fault] = []
         unknowns: list[str] = []
         if not reports:
             faults.append(Fault(self._settings.missing_status, "volume group missing"))
         for report in reports:
-            with noting_unknowns(unknowns):
+            with reading.noting_unknowns(unknowns):
                 faults += self._faults(report)
         yield from check_results(
             f"{NAME}:{printable(name)}", faults, unknowns, self._settings.repair
@@ -143,11 +129,13 @@ class Collector(Configured[Settings]):
         Which logical volumes are concerned is left out: they become fewer while the instances
         are moved away, and the group is as broken as before.
         """
-        (group,) = member(report, list, "vg")
-        missing = _count(group) + sum(map(_is_missing, member(report, list, "pv")))
-        partial = sum(map(_is_partial, member(report, list, "lv")))
+        (group,) = reading.member(report, list, "vg")
+        missing = _count(group) + sum(map(_is_missing, reading.member(report, list, "pv")))
+        partial = sum(map(_is_partial, reading.member(report, list, "lv")))
         if missing or partial:
-            yield Fault(self._settings.missing_status, "physical volume missing", (MISSING,))
+            yield Fault(
+                self._settings.missing_status, "physical volume missing", (finding.MISSING,)
+            )
         if partial:
             yield Fault(self._settings.partial_status, "logical volume incomplete")
 
@@ -162,12 +150,14 @@ def _active_groups(machine: Machine) -> set[str]:
     They stay active when their disks are gone, and LVM does not list a group whose only disk is.
     """
     groups: set[str] = set()
-    for name in listed_if_there(machine, "/sys/block"):
+    for name in reading.listed_if_there(machine, "/sys/block"):
         if not name.startswith("dm-"):
             continue
-        with leaving_out_what_is_gone():
-            if text_of(machine, f"/sys/block/{name}/dm/uuid").startswith("LVM-"):
-                volume = _VOLUME_NAME.fullmatch(text_of(machine, f"/sys/block/{name}/dm/name"))
+        with reading.leaving_out_what_is_gone():
+            if reading.text_of(machine, f"/sys/block/{name}/dm/uuid").startswith("LVM-"):
+                volume = _VOLUME_NAME.fullmatch(
+                    reading.text_of(machine, f"/sys/block/{name}/dm/name")
+                )
                 groups |= {volume["group"].replace("--", "-")} if volume else set()
     return groups
 
@@ -175,32 +165,32 @@ def _active_groups(machine: Machine) -> set[str]:
 def _groups(answer: Any) -> dict[str, list[Any]]:
     """The reports by the name of their volume group; raises MissingData."""
     reports: dict[str, list[Any]] = {}
-    for report in member(answer, list, "report"):
+    for report in reading.member(answer, list, "report"):
         # Physical volumes without a group come last, in a report that has no group.
         if type(report) is dict and not report.keys() & {"vg", "lv", "seg"}:
-            member(report, list, "pv")
+            reading.member(report, list, "pv")
             continue
-        groups = member(report, list, "vg")
+        groups = reading.member(report, list, "vg")
         if len(groups) > 1 or (len(report) > 1 and not groups):
-            raise MissingData("a report is not that of one volume group")
+            raise reading.MissingData("a report is not that of one volume group")
         for group in groups:
-            reports.setdefault(member(group, str, "vg_name"), []).append(report)
+            reports.setdefault(reading.member(group, str, "vg_name"), []).append(report)
     return reports
 
 
 def _count(group: Any) -> int:
-    text = member(group, str, "vg_missing_pv_count")
+    text = reading.member(group, str, "vg_missing_pv_count")
     if not (text.isascii() and text.isdecimal()):
-        raise MissingData("vg_missing_pv_count is no number")
+        raise reading.MissingData("vg_missing_pv_count is no number")
     return int(text)
 
 
 def _is_missing(volume: Any) -> bool:
-    text = member(volume, str, "pv_missing")
+    text = reading.member(volume, str, "pv_missing")
     if text not in ("0", "1"):
-        raise MissingData("pv_missing is neither 0 nor 1")
+        raise reading.MissingData("pv_missing is neither 0 nor 1")
     return text == "1"
 
 
 def _is_partial(volume: Any) -> bool:
-    return member(volume, str, "lv_health_status") == "partial"
+    return reading.member(volume, str, "lv_health_status") == "partial"

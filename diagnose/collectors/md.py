@@ -14,15 +14,8 @@ from typing import Annotated, Final, NamedTuple
 from ganeti_steward.core import hookimpl
 from ganeti_steward.core.json_reader import printable
 from ganeti_steward.core.model.finding import LIVE_REPAIR, CheckResult, NotApplicable, Unknown
+from ganeti_steward.diagnose.collectors.shared import reading
 from ganeti_steward.diagnose.collectors.shared.block_members import RAID_MEMBER, read_members
-from ganeti_steward.diagnose.collectors.shared.reading import (
-    MissingData,
-    listed,
-    noting_unknowns,
-    number_of,
-    text_if_there,
-    text_of,
-)
 from ganeti_steward.diagnose.collectors.shared.results import (
     Fault,
     check_results,
@@ -81,10 +74,10 @@ class Collector(Configured[Settings]):
     @unknown_if_unreadable(NAME)
     def steward_diagnose(self, machine: Machine) -> Iterator[CheckResult]:
         """What is known about the md arrays."""
-        names = [name for name in listed(machine, "/sys/block") if name.startswith("md")]
+        names = [name for name in reading.listed(machine, "/sys/block") if name.startswith("md")]
         results = [result for name in names for result in self._check(machine, name)]
         unknowns: list[str] = []
-        with noting_unknowns(unknowns):
+        with reading.noting_unknowns(unknowns):
             arrays = [name for name in names if _is_there(machine, name)]
             results += self._not_assembled(machine, arrays)
         results += [Unknown(NAME, reason) for reason in unknowns]
@@ -117,8 +110,8 @@ class Collector(Configured[Settings]):
         source, directory = f"{NAME}:{printable(name)}", f"/sys/block/{name}/md"
         faults: list[Fault] = []
         unknowns: list[str] = []
-        with noting_unknowns(unknowns):
-            if "md" not in listed(machine, f"/sys/block/{name}"):
+        with reading.noting_unknowns(unknowns):
+            if "md" not in reading.listed(machine, f"/sys/block/{name}"):
                 return
             state = _text(machine, f"{directory}/array_state")
             # "clear" is a name without an array; a container only holds other arrays.
@@ -136,17 +129,17 @@ class Collector(Configured[Settings]):
             yield Fault(self._settings.broken_status, "broken")
             return
         if state not in _SERVING:
-            raise MissingData(f"the state {state!r} is not known")
+            raise reading.MissingData(f"the state {state!r} is not known")
         level = _text(machine, f"{directory}/level")
         if level not in _REDUNDANT | _PLAIN:
-            raise MissingData(f"the level {level!r} is not known")
-        missing = number_of(machine, f"{directory}/degraded") if level in _REDUNDANT else 0
+            raise reading.MissingData(f"the level {level!r} is not known")
+        missing = reading.number_of(machine, f"{directory}/degraded") if level in _REDUNDANT else 0
         if missing:
             yield self._degraded(machine, directory, missing)
-        names = listed(machine, directory)
+        names = reading.listed(machine, directory)
         members = [f"{directory}/{name}" for name in names if name.startswith("dev-")]
         # Blocks the kernel could not read, write or restore; not all metadata has a list of them.
-        if any(text_if_there(machine, f"{member}/bad_blocks") for member in members):
+        if any(reading.text_if_there(machine, f"{member}/bad_blocks") for member in members):
             yield Fault(self._settings.bad_blocks_status, "bad blocks")
         if not missing and _has_failed(machine, members):
             if level in _REDUNDANT:
@@ -163,7 +156,7 @@ class Collector(Configured[Settings]):
         # While an array grows, this holds the old number in brackets as well.
         members = _text(machine, f"{directory}/raid_disks").partition(" ")[0]
         if not (members.isascii() and members.isdecimal()) or not 0 < missing <= int(members):
-            raise MissingData(f"{missing} missing of {members!r} members is not plausible")
+            raise reading.MissingData(f"{missing} missing of {members!r} members is not plausible")
         action = _text(machine, f"{directory}/sync_action")
         settings = self._settings
         status = settings.recovering_status if action == "recover" else settings.degraded_status
@@ -186,7 +179,7 @@ def _is_container(machine: Machine, directory: str) -> bool:
 def _is_there(machine: Machine, name: str) -> bool:
     """Whether there is an array of this name, not a name alone."""
     try:
-        return text_of(machine, f"/sys/block/{name}/md/array_state") != "clear"
+        return reading.text_of(machine, f"/sys/block/{name}/md/array_state") != "clear"
     except FileNotFoundError:
         return False
     except OSError:
@@ -197,16 +190,16 @@ def _is_there(machine: Machine, name: str) -> bool:
 def _has_failed(machine: Machine, members: Sequence[str]) -> bool:
     """Whether one of the members has failed; raises OSError, MissingData."""
     if not members:
-        raise MissingData("no member of the array is listed")
+        raise reading.MissingData("no member of the array is listed")
     states = [_text(machine, f"{member}/state").split(",") for member in members]
     return any("faulty" in state for state in states)
 
 
 def _text(machine: Machine, path: str) -> str:
     """A file's text, which is not empty; raises OSError, MissingData."""
-    text = text_of(machine, path)
+    text = reading.text_of(machine, path)
     if not text:
-        raise MissingData(f"{path} is empty")
+        raise reading.MissingData(f"{path} is empty")
     return text
 
 
@@ -214,7 +207,7 @@ def _configured(machine: Machine) -> Iterator[tuple[str, str]]:
     """UUID and device of each array; no device of those to be ignored; raises OSError."""
     for path in _CONFIGURATIONS:
         # A line that begins with a blank continues the one before.
-        lines = re.sub(r"\n[ \t]+", " ", text_if_there(machine, path)).splitlines()
+        lines = re.sub(r"\n[ \t]+", " ", reading.text_if_there(machine, path)).splitlines()
         for line in lines:
             array = _ARRAY.fullmatch(line.partition("#")[0].strip())
             uuid = _UUID.search(array["rest"]) if array else None

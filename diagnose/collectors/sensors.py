@@ -15,26 +15,11 @@ from typing import Annotated, Final, NamedTuple, TypeGuard
 from ganeti_steward.core import hookimpl
 from ganeti_steward.core.json_reader import printable
 from ganeti_steward.core.model.finding import LIVE_REPAIR, CheckResult, NotApplicable, Unknown
+from ganeti_steward.diagnose.collectors.shared import results, thresholds
 from ganeti_steward.diagnose.collectors.shared.reading import (
     located_reason,
     number_of,
     text_of,
-)
-from ganeti_steward.diagnose.collectors.shared.results import (
-    Examined,
-    Fault,
-    above,
-    check_results,
-    matches,
-    unknown_if_unreadable,
-)
-from ganeti_steward.diagnose.collectors.shared.thresholds import (
-    LIMITS,
-    Configured,
-    Figure,
-    Repair,
-    Status,
-    limit_of,
 )
 from ganeti_steward.diagnose.model.machine import Machine
 
@@ -77,13 +62,13 @@ class Settings(NamedTuple):
 
     limits: Annotated[
         tuple[str, ...],
-        LIMITS,
+        thresholds.LIMITS,
         'Critical temperatures instead of those of the chip, in degrees Celsius: "CHIP=DEGREES" '
         'or "CHIP:LABEL=DEGREES", with shell patterns; the first that fits counts. CHIP may '
         "be CHIP:DEVICE.",
     ] = ()
     margin: Annotated[
-        Figure,
+        thresholds.Figure,
         "Degrees; a temperature below its limit by less than that leaves the last finding as it "
         "is.",
     ] = 3.0
@@ -104,16 +89,17 @@ class Settings(NamedTuple):
         "of critical temperatures count on every chip.",
     ] = ("nvme", "pmbus", "ibmpowernv")
     hot_status: Annotated[
-        Status,
+        thresholds.Status,
         "The status when a temperature has reached its critical limit, or the chip reports that.",
     ] = LIVE_REPAIR
     fan_status: Annotated[
-        Status, "The status when one of the fans stands still, or its chip reports it as faulty."
+        thresholds.Status,
+        "The status when one of the fans stands still, or its chip reports it as faulty.",
     ] = LIVE_REPAIR
-    alarm_status: Annotated[Status, "The status after other alarms and faults of chips."] = (
-        LIVE_REPAIR
-    )
-    repair: Repair = ""
+    alarm_status: Annotated[
+        thresholds.Status, "The status after other alarms and faults of chips."
+    ] = LIVE_REPAIR
+    repair: thresholds.Repair = ""
 
 
 class Chip(NamedTuple):
@@ -158,13 +144,13 @@ class Chip(NamedTuple):
         return (*chips, *(f"{chip}:{part}" for chip in chips for part in parts))
 
 
-class Collector(Configured[Settings]):
+class Collector(thresholds.Configured[Settings]):
     """Compares temperatures with the limits of their chips, and checks the configured fans."""
 
     CONFIG = Settings
 
     @hookimpl
-    @unknown_if_unreadable(NAME)
+    @results.unknown_if_unreadable(NAME)
     def steward_diagnose(self, machine: Machine) -> Iterator[CheckResult]:
         """What is known about temperatures, fans and alarms."""
         names: Sequence[str] = ()
@@ -179,9 +165,9 @@ class Collector(Configured[Settings]):
                 unread.append(located_reason(err))
         if unread:
             yield Unknown(NAME, printable("; ".join(sorted(unread))))
-        by_name: dict[str, Examined] = defaultdict(lambda: Examined([], []))
+        by_name: dict[str, results.Examined] = defaultdict(lambda: results.Examined([], []))
         for chip in chips:
-            examined = Examined([], [])
+            examined = results.Examined([], [])
             checks = (self._check_temperatures, self._check_fans, self._check_flags)
             checked = [check(chip, *examined) for check in checks]
             if any(checked) or examined.unknowns:
@@ -193,9 +179,11 @@ class Collector(Configured[Settings]):
             yield NotApplicable(NAME, reason)
         for name, (faults, unknowns) in sorted(by_name.items()):
             source = f"{NAME}:{printable(name)}"
-            yield from check_results(source, faults, unknowns, self._settings.repair)
+            yield from results.check_results(source, faults, unknowns, self._settings.repair)
 
-    def _check_temperatures(self, chip: Chip, faults: list[Fault], unknowns: list[str]) -> bool:
+    def _check_temperatures(
+        self, chip: Chip, faults: list[results.Fault], unknowns: list[str]
+    ) -> bool:
         """Compare the temperatures that have a limit; whether there was one."""
         compared = False
         hot: list[bool | None] = []
@@ -207,10 +195,10 @@ class Collector(Configured[Settings]):
                 compared = True
                 current = chip.degrees(f"{name}_input")
                 if _is_plausible(current) and not chip.number(f"{name}_fault"):
-                    hot.append(above(current, limit, self._settings.margin))
+                    hot.append(results.above(current, limit, self._settings.margin))
         # Which of its cores is over the limit changes all the time: that one is, stays.
         if True in hot:
-            faults.append(Fault(self._settings.hot_status, "too hot"))
+            faults.append(results.Fault(self._settings.hot_status, "too hot"))
         elif None in hot:
             unknowns.append("too near to the limit to decide")
         elif compared and not hot and not unknowns:
@@ -222,7 +210,7 @@ class Collector(Configured[Settings]):
         names, settings = chip.names(name), self._settings
         if _matches_any(names, settings.ignore):
             return None
-        configured = limit_of(settings.limits, *names)
+        configured = thresholds.limit_of(settings.limits, *names)
         if configured is not None:
             return configured
         high, critical = chip.degrees(f"{name}_max"), chip.degrees(f"{name}_crit")
@@ -231,9 +219,11 @@ class Collector(Configured[Settings]):
             return None
         # Mainboards often have wrong high limits; only few chips have reliable ones.
         single = not critical or not high or high == critical
-        return limit if not single or matches(chip.name, settings.single_limit_chips) else None
+        return (
+            limit if not single or results.matches(chip.name, settings.single_limit_chips) else None
+        )
 
-    def _check_fans(self, chip: Chip, faults: list[Fault], unknowns: list[str]) -> bool:
+    def _check_fans(self, chip: Chip, faults: list[results.Fault], unknowns: list[str]) -> bool:
         """Check the fans that have to turn; whether there was one."""
         checked = False
         for name in chip.inputs("fan"):
@@ -243,23 +233,25 @@ class Collector(Configured[Settings]):
                 checked = True
                 label, speed = printable(chip.label(name)), chip.number(f"{name}_input")
                 if speed == 0:
-                    faults.append(Fault(self._settings.fan_status, f"{label} stands still"))
+                    faults.append(results.Fault(self._settings.fan_status, f"{label} stands still"))
                 elif speed is None or not 0 < speed <= _FASTEST:
                     unknowns.append(f"the speed of {label} is not plausible")
         return checked
 
-    def _check_missing_fans(self, chips: Sequence[Chip], by_name: dict[str, Examined]) -> None:
+    def _check_missing_fans(
+        self, chips: Sequence[Chip], by_name: dict[str, results.Examined]
+    ) -> None:
         for pattern in self._settings.fans:
             if any(_has_fan(chip, pattern) for chip in chips):
                 continue
             name = pattern.partition(":")[0]
             # An earlier finding about the fan is one about its chip.
-            same = [chip.full_name for chip in chips if matches(chip.name, (name,))]
+            same = [chip.full_name for chip in chips if results.matches(chip.name, (name,))]
             for full_name in same or [name]:
                 reason = f"there is no fan {printable(pattern)}"
                 by_name[full_name].unknowns.append(reason)
 
-    def _check_flags(self, chip: Chip, faults: list[Fault], unknowns: list[str]) -> bool:
+    def _check_flags(self, chip: Chip, faults: list[results.Fault], unknowns: list[str]) -> bool:
         """Check the chip's own alarms and faults; whether there was one that counts."""
         checked = False
         for file in sorted(chip.files):
@@ -280,21 +272,21 @@ class Collector(Configured[Settings]):
             # Of limits that were never set, chips raise an alarm all the time.
             limit = chip.degrees(f"{input_name}_{_HOT_ALARMS[what]}")
             unset = limit is not None and not _is_limit(limit)
-            if unset or limit_of(settings.limits, *names) is not None:
+            if unset or thresholds.limit_of(settings.limits, *names) is not None:
                 return False
             if what in _CRITICAL_ALARMS:
                 return True
         is_fan = input_name.startswith("fan") and _matches_any(names, settings.fans)
         return is_fan or _matches_any(names, settings.alarm_chips)
 
-    def _flag_fault(self, chip: Chip, input_name: str, what: str) -> Fault:
+    def _flag_fault(self, chip: Chip, input_name: str, what: str) -> results.Fault:
         """Raises OSError."""
         settings = self._settings
         text = f"{printable(chip.label(input_name))}: {'fault' if what == 'fault' else 'alarm'}"
         if input_name.startswith("temp") and what in _HOT_ALARMS:
-            return Fault(settings.hot_status, "too hot")
+            return results.Fault(settings.hot_status, "too hot")
         is_fan = input_name.startswith("fan")
-        return Fault(settings.fan_status if is_fan else settings.alarm_status, text)
+        return results.Fault(settings.fan_status if is_fan else settings.alarm_status, text)
 
 
 #: What is loaded: a class is made into an object.
@@ -319,7 +311,7 @@ def _has_fan(chip: Chip, pattern: str) -> bool:
 
 
 def _matches_any(names: Iterable[str], patterns: Sequence[str]) -> bool:
-    return any(matches(name, patterns) for name in names)
+    return any(results.matches(name, patterns) for name in names)
 
 
 def _is_limit(degrees: float | None) -> TypeGuard[float]:

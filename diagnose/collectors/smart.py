@@ -15,17 +15,8 @@ from typing import Any, Final, NamedTuple
 from ganeti_steward.core import hookimpl
 from ganeti_steward.core.json_reader import printable
 from ganeti_steward.core.model.finding import CheckResult, NotApplicable, Unknown
+from ganeti_steward.diagnose.collectors.shared import reading
 from ganeti_steward.diagnose.collectors.shared.block_members import LVM_MEMBER, read_members
-from ganeti_steward.diagnose.collectors.shared.reading import (
-    MissingData,
-    ended,
-    listed,
-    member,
-    noting_unknowns,
-    optional,
-    parsed,
-    succeeded,
-)
 from ganeti_steward.diagnose.collectors.shared.results import (
     Examined,
     Fault,
@@ -105,7 +96,7 @@ class Collector(Configured[Settings]):
             return
         devices: list[Device] = []
         unknowns: list[str] = []
-        with noting_unknowns(unknowns):
+        with reading.noting_unknowns(unknowns):
             devices = _read_devices(machine, unknowns)
             overlooked = _unlisted(machine, devices)
             if overlooked:
@@ -147,19 +138,19 @@ class Collector(Configured[Settings]):
             return []
         try:
             answer, status = _answer(machine, device)
-            serial = serial or _one_word(optional(answer, str, "serial_number") or "")
+            serial = serial or _one_word(reading.optional(answer, str, "serial_number") or "")
             if self._is_ignored(serial):
                 return []
-            if optional(answer, dict, "smart_support") is not None:
-                if not member(answer, bool, "smart_support", "available"):
+            if reading.optional(answer, dict, "smart_support") is not None:
+                if not reading.member(answer, bool, "smart_support", "available"):
                     what = serial or device.path.removeprefix("/dev/")
                     return [NotApplicable(f"{NAME}:{what}", "has no SMART data")]
-                if not member(answer, bool, "smart_support", "enabled"):
-                    raise MissingData("SMART is switched off")
+                if not reading.member(answer, bool, "smart_support", "enabled"):
+                    raise reading.MissingData("SMART is switched off")
             if not serial:
-                raise MissingData("no serial number is reported")
+                raise reading.MissingData("no serial number is reported")
             return self._evaluate(serial, answer, status, self._volumes(machine, device))
-        except MissingData as err:
+        except reading.MissingData as err:
             # Without a serial number it may be any of the disks known before.
             source = f"{NAME}:{serial}" if serial else NAME
             return [Unknown(source, f"{device.path} ({device.kind}): {err}")]
@@ -171,7 +162,7 @@ class Collector(Configured[Settings]):
         """The physical volumes to be named; none where that is not wanted, or not known."""
         if not self._settings.name_volumes:
             return ()
-        with suppress(OSError, MissingData):
+        with suppress(OSError, reading.MissingData):
             return _physical_volumes(machine, device)
         return ()
 
@@ -179,9 +170,9 @@ class Collector(Configured[Settings]):
         self, serial: str, answer: Any, status: Exit, volumes: tuple[str, ...]
     ) -> list[CheckResult]:
         """What an answer means; raises MissingData when it is not known what it is."""
-        check = _CHECKS.get(member(answer, str, "device", "protocol"))
+        check = _CHECKS.get(reading.member(answer, str, "device", "protocol"))
         if check is None:
-            raise MissingData("device.protocol is not known")
+            raise reading.MissingData("device.protocol is not known")
         settings = self._settings
         faults, unknowns = check(answer, status, settings)
         if Exit.SELF_TEST in status:
@@ -200,7 +191,7 @@ def _without_program(machine: Machine) -> CheckResult:
     """The result where there is no smartctl: not even which disks are there is known."""
     reason = "smartctl is not installed"
     disks: list[str] = []
-    with suppress(MissingData):
+    with suppress(reading.MissingData):
         disks = _unlisted(machine, [])
     if disks:
         return Unknown(NAME, f"{reason}, but there are disks: {', '.join(map(printable, disks))}")
@@ -214,38 +205,40 @@ def _answer(machine: Machine, device: Device) -> tuple[Any, Exit]:
     smartctl makes it from the attributes.  What has to be there is looked for one by one.
     """
     if device.open_error is not None:
-        raise MissingData("it cannot be opened")
-    done = ended(machine, _SMARTCTL, *_OPTIONS, "-d", device.kind, device.path)
+        raise reading.MissingData("it cannot be opened")
+    done = reading.ended(machine, _SMARTCTL, *_OPTIONS, "-d", device.kind, device.path)
     if done.status == _ASLEEP:
-        raise MissingData("it sleeps and was not woken")
+        raise reading.MissingData("it sleeps and was not woken")
     status = Exit(done.status)
     if Exit.COMMAND_LINE in status:
-        raise MissingData("smartctl rejects its options")
+        raise reading.MissingData("smartctl rejects its options")
     if Exit.OPEN_FAILED in status:
-        raise MissingData("it cannot be opened")
-    answer = parsed(done, _SMARTCTL)
-    if member(answer, int, "smartctl", "exit_status") != done.status:
-        raise MissingData("smartctl's answer has another exit status than smartctl")
+        raise reading.MissingData("it cannot be opened")
+    answer = reading.parsed(done, _SMARTCTL)
+    if reading.member(answer, int, "smartctl", "exit_status") != done.status:
+        raise reading.MissingData("smartctl's answer has another exit status than smartctl")
     return answer, status
 
 
 def _read_devices(machine: Machine, unknowns: list[str]) -> list[Device]:
     """The disks smartctl finds, those behind raid controllers too; raises MissingData."""
-    answer = parsed(succeeded(machine, _SMARTCTL, "--scan-open", "-j"), _SMARTCTL)
-    member(answer, dict, "smartctl")
+    answer = reading.parsed(reading.succeeded(machine, _SMARTCTL, "--scan-open", "-j"), _SMARTCTL)
+    reading.member(answer, dict, "smartctl")
     devices: list[Device] = []
     # When it finds none, it leaves the list out.
-    for row in optional(answer, list, "devices") or []:
-        with noting_unknowns(unknowns):
+    for row in reading.optional(answer, list, "devices") or []:
+        with reading.noting_unknowns(unknowns):
             devices.append(_device(machine, row))
     return devices
 
 
 def _device(machine: Machine, row: Any) -> Device:
-    path, kind = member(row, str, "name"), member(row, str, "type")
+    path, kind = reading.member(row, str, "name"), reading.member(row, str, "type")
     if not path.startswith("/dev/") or not (path + kind).isprintable():
-        raise MissingData("smartctl names a disk that is no device")
-    return Device(path, kind, _kernel_serial(machine, path), optional(row, str, "open_error"))
+        raise reading.MissingData("smartctl names a disk that is no device")
+    return Device(
+        path, kind, _kernel_serial(machine, path), reading.optional(row, str, "open_error")
+    )
 
 
 def _is_volume(device: Device, devices: Sequence[Device]) -> bool:
@@ -264,7 +257,7 @@ def _unlisted(machine: Machine, devices: Sequence[Device]) -> list[str]:
     queries, their controllers, need not have the same numbers.
     """
     paths = {device.path for device in devices}
-    names = listed(machine, "/sys/block")
+    names = reading.listed(machine, "/sys/block")
     disks = [name for name in names if _SCSI.fullmatch(name) and f"/dev/{name}" not in paths]
     if not any(path.startswith("/dev/nvme") for path in paths):
         disks += [name for name in names if _NVME.fullmatch(name)]

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from ganeti_steward.core.model.site_rules import TAG_PREFIX
+from ganeti_steward.plugins.aggregates.language import tags
 from ganeti_steward.plugins.aggregates.language.expression import (
     ExpressionError,
     Term,
@@ -18,27 +19,6 @@ from ganeti_steward.plugins.aggregates.language.expression import (
 )
 from ganeti_steward.plugins.aggregates.language.limits import Entitled, checked_date, entitled_by
 from ganeti_steward.plugins.aggregates.language.requests import Ask, Soft, parse_requested
-from ganeti_steward.plugins.aggregates.language.tags import (
-    AGGREGATE,
-    AGGREGATES_VERSION,
-    CLUSTER,
-    ENTITLED_INSTANCE,
-    ENTITLED_TAG,
-    FORBIDDEN_PREFIX,
-    GROUP,
-    NODE,
-    POOL,
-    REQUIRED_PREFIX,
-    UNCLAIMABLE,
-    UNIT,
-    UNTIL,
-    VERSION,
-    Declared,
-    Fault,
-    checked_part,
-    printable,
-    read_tag,
-)
 from ganeti_steward.plugins.aggregates.membership import (
     CONFIGURATION,
     Membership,
@@ -52,7 +32,7 @@ if TYPE_CHECKING:
     from ganeti_steward.plugins.aggregates.config import Aggregates
 
 
-_VERSION_TAG: Final = f"{TAG_PREFIX}{AGGREGATES_VERSION}:"
+_VERSION_TAG: Final = f"{TAG_PREFIX}{tags.AGGREGATES_VERSION}:"
 #: Keys of the section that came with version 2 of the tags.
 _NEW: Final = ("ask", "entitled_tags", "entitled_instances", "until")
 
@@ -65,17 +45,17 @@ def read_rules(cluster: Cluster, config: Aggregates) -> Rules:
     reader.read_section()
     # The version first: it decides how the other tags are read.
     for tag in sorted(cluster.tags, key=lambda tag: not tag.startswith(_VERSION_TAG)):
-        reader.read_tag(CLUSTER, "", tag, "")
+        reader.read_tag(tags.CLUSTER, "", tag, "")
     for group in cluster.groups:
         for tag in group.tags:
-            reader.read_tag(GROUP, group.name, tag, group.uuid)
+            reader.read_tag(tags.GROUP, group.name, tag, group.uuid)
     for node in cluster.nodes:
         for tag in node.tags:
-            reader.read_tag(NODE, node.name, tag, node.name)
+            reader.read_tag(tags.NODE, node.name, tag, node.name)
     return reader.rules()
 
 
-def config_faults(config: Aggregates) -> list[Fault]:
+def config_faults(config: Aggregates) -> list[tags.Fault]:
     """What is wrong with the configuration's section, whatever the cluster."""
     reader = _Reader(config, None)
     reader.read_section()
@@ -88,7 +68,7 @@ class _Reader:
     def __init__(self, config: Aggregates, cluster: Cluster | None) -> None:
         """Without a cluster there are no notes on things that do not exist."""
         self._config, self._cluster = config, cluster
-        self.faults: list[Fault] = []
+        self.faults: list[tags.Fault] = []
         self._notes: list[str] = []
         self._groups = defaultdict[str, set[str]](set)
         """uuid -> aggregates"""
@@ -102,19 +82,19 @@ class _Reader:
         self._automatic: list[Ask] = []
         self._entitled: set[Entitled] = set()
         self._until: dict[str, str] = {}
-        self._version = min(VERSION, config.version)
+        self._version = min(tags.VERSION, config.version)
 
     def rules(self) -> Rules:
         """All that was read."""
         settings = Settings(
-            forbidden=tuple(sorted(self._settings[FORBIDDEN_PREFIX])),
-            required=tuple(sorted(self._settings[REQUIRED_PREFIX])),
-            unclaimable=frozenset(self._settings[UNCLAIMABLE]),
+            forbidden=tuple(sorted(self._settings[tags.FORBIDDEN_PREFIX])),
+            required=tuple(sorted(self._settings[tags.REQUIRED_PREFIX])),
+            unclaimable=frozenset(self._settings[tags.UNCLAIMABLE]),
             combine=self._config.combine,
             on_evacuation=self._config.on_evacuation,
             version=self._version,
         )
-        bare = self._version >= VERSION
+        bare = self._version >= tags.VERSION
         membership = Membership(
             _frozen(self._groups),
             _frozen(self._nodes),
@@ -143,28 +123,28 @@ class _Reader:
         if not tag.startswith(TAG_PREFIX):
             return
         try:
-            declared = read_tag(kind, tag, self._version)
+            declared = tags.read_tag(kind, tag, self._version)
         except ExpressionError as err:
-            self.faults.append(Fault(kind, name, tag, str(err)))
+            self.faults.append(tags.Fault(kind, name, tag, str(err)))
             return
         if isinstance(declared, Ask):
             self._automatic.append(declared)
             return
-        assert isinstance(declared, Declared)
+        assert isinstance(declared, tags.Declared)
         word, aggregate, owner = declared
-        if word == AGGREGATE:
-            (self._groups if kind == GROUP else self._nodes)[key].add(aggregate)
-        elif word in (UNIT, POOL):
+        if word == tags.AGGREGATE:
+            (self._groups if kind == tags.GROUP else self._nodes)[key].add(aggregate)
+        elif word in (tags.UNIT, tags.POOL):
             # It is there, and in an aggregate unless the name is empty.
-            members = self._units[key] if word == UNIT else self._pools
+            members = self._units[key] if word == tags.UNIT else self._pools
             members.setdefault(owner, set()).update({aggregate} - {""})
-        elif word == AGGREGATES_VERSION:
+        elif word == tags.AGGREGATES_VERSION:
             self._version = min(self._version, int(aggregate))
-        elif word == ENTITLED_TAG:
+        elif word == tags.ENTITLED_TAG:
             self._entitled.add(Entitled(aggregate, tag=owner))
-        elif word == ENTITLED_INSTANCE:
+        elif word == tags.ENTITLED_INSTANCE:
             self._entitled.add(Entitled(aggregate, instance=owner))
-        elif word == UNTIL:
+        elif word == tags.UNTIL:
             self._ends(aggregate, owner)
         else:
             self._settings[word].add(aggregate)
@@ -175,19 +155,20 @@ class _Reader:
         """All keys of the section."""
         config = self._config
         for key, prefixes in (
-            (FORBIDDEN_PREFIX, config.default_forbidden_prefixes),
-            (REQUIRED_PREFIX, config.required_prefixes),
+            (tags.FORBIDDEN_PREFIX, config.default_forbidden_prefixes),
+            (tags.REQUIRED_PREFIX, config.required_prefixes),
         ):
             self._settings[key].update(self._each(f"{key}es", prefixes, checked_prefix))
-        self._settings[UNCLAIMABLE].update(self._names("unclaimable", config.unclaimable))
+        self._settings[tags.UNCLAIMABLE].update(self._names("unclaimable", config.unclaimable))
         self._read_members()
         for instance, values in config.instances.items():
             requests = self._each(f"instances.{instance}", values, self._requested)
             self._configured[instance] = tuple(requests)
-        if config.version < VERSION:
+        if config.version < tags.VERSION:
             for field in _NEW:
                 if getattr(config, field):
-                    text = f"is of version {VERSION} of the tags; version = {config.version} is set"
+                    text = f"is of version {tags.VERSION} of the tags"
+                    text += f"; version = {config.version} is set"
                     self._fault(field.replace("_", "-"), "", text)
             return
         for kind, rules in config.ask.items():
@@ -214,8 +195,8 @@ class _Reader:
 
     def _requested(self, value: str) -> Term | Soft:
         request = parse_requested(value)
-        if isinstance(request, Soft) and self._config.version < VERSION:
-            raise ExpressionError(f"is of version {VERSION} of the tags")
+        if isinstance(request, Soft) and self._config.version < tags.VERSION:
+            raise ExpressionError(f"is of version {tags.VERSION} of the tags")
         return request
 
     def _read_members(self) -> None:
@@ -236,15 +217,15 @@ class _Reader:
             else:
                 self._is_missing("nodes", node)
         for node, units in config.units.items():
-            owned = self._owned(f"units.{node}", units, UNIT)
+            owned = self._owned(f"units.{node}", units, tags.UNIT)
             if cluster is None or node in cluster.node_index:
                 self._units[node] = owned
             else:
                 self._is_missing("units", node)
-        self._pools = self._owned("pools", config.pools, POOL)
+        self._pools = self._owned("pools", config.pools, tags.POOL)
 
     def _is_missing(self, key: str, name: str) -> None:
-        shown = printable(name)
+        shown = tags.printable(name)
         self._notes.append(f"configuration aggregates.{key}.{shown}: the cluster has no {shown}")
 
     def _owned(
@@ -252,7 +233,7 @@ class _Reader:
     ) -> dict[str, set[str]]:
         owned: dict[str, set[str]] = {}
         for name, names in given.items():
-            self._each(path, [name], lambda part: checked_part(part, kind))
+            self._each(path, [name], lambda part: tags.checked_part(part, kind))
             owned[name] = set(self._names(f"{path}.{name}", names))
         return owned
 
@@ -270,7 +251,7 @@ class _Reader:
         return checked
 
     def _fault(self, path: str, value: str, text: str) -> None:
-        self.faults.append(Fault(CONFIGURATION, f"aggregates.{path}", value, text))
+        self.faults.append(tags.Fault(CONFIGURATION, f"aggregates.{path}", value, text))
 
 
 def _frozen(members: Mapping[str, set[str]], *, bare: bool = False) -> dict[str, Names]:

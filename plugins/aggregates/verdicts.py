@@ -7,19 +7,11 @@ from typing import TYPE_CHECKING, Final
 
 from ganeti_steward.core.model.cluster import LOCAL_STORAGE
 from ganeti_steward.core.model.site_rules import PRIMARY, SECONDARY
+from ganeti_steward.plugins.aggregates import verdict
 from ganeti_steward.plugins.aggregates.language.expression import ROLES, STORAGE, UNIT, Expression
 from ganeti_steward.plugins.aggregates.language.tags import GROUP, NODE
 from ganeti_steward.plugins.aggregates.membership import Membership, Names, Rules
 from ganeti_steward.plugins.aggregates.requirements import Requirements
-from ganeti_steward.plugins.aggregates.verdict import (
-    Reason,
-    banned,
-    by_itself,
-    in_tree,
-    pool_from,
-    reaches,
-    where,
-)
 
 if TYPE_CHECKING:
     from ganeti_steward.core.model.cluster import Cluster, Node
@@ -45,12 +37,12 @@ class Verdicts:
             role: plain._replace(ban=plain.ban.union(self._implied[role])) for role in ROLES
         }
         self._own = {role: requirements.role(role) for role in ROLES}
-        self._found: dict[tuple[str, Names, Names], Reason | None] = {}
-        self._pools: dict[str, Reason | None] = {}
+        self._found: dict[tuple[str, Names, Names], verdict.Reason | None] = {}
+        self._pools: dict[str, verdict.Reason | None] = {}
         self._simple = not (self._own[UNIT] or self._own[STORAGE] or rules.membership.pools)
         """whether only the node itself and its group matter"""
 
-    def node(self, node: Node, role: str) -> Reason | None:
+    def node(self, node: Node, role: str) -> verdict.Reason | None:
         """Why a node may not serve in a role; None when it may."""
         own = self._membership.nodes.get(node.name, _NONE)
         root = self._membership.groups.get(node.group, _NONE)
@@ -62,26 +54,26 @@ class Verdicts:
             return reason
         return self._unit(node, root) or self._storage(node.group, own, root)
 
-    def _plain_reason(self, own: Names, root: Names, role: str) -> Reason | None:
+    def _plain_reason(self, own: Names, root: Names, role: str) -> verdict.Reason | None:
         """Plain expression with the group spanning, then the role's without (6.4)."""
         expression = self._plain[role]
-        reason = in_tree(expression, own, root, self._combine)
+        reason = verdict.in_tree(expression, own, root, self._combine)
         if reason is not None:
             return self._worded(reason, own, root, role)
         required = self._own[role]
         return None if required is None else self._for_role(required, own, role)
 
-    def _for_role(self, required: Expression, own: Names, role: str) -> Reason | None:
-        reason = by_itself(required, own)
+    def _for_role(self, required: Expression, own: Names, role: str) -> verdict.Reason | None:
+        reason = verdict.by_itself(required, own)
         if reason is None:
             return None
         reason = self._known.unknown(reason, required)
-        return Reason(f"{role}: {reason.rule}", f"as {role}: {reason.text}")
+        return verdict.Reason(f"{role}: {reason.rule}", f"as {role}: {reason.text}")
 
-    def _worded(self, reason: Reason, own: Names, root: Names, role: str) -> Reason:
+    def _worded(self, reason: verdict.Reason, own: Names, root: Names, role: str) -> verdict.Reason:
         """The reason with its cause: a ban that no requirement holds is one of a prefix."""
         plain, implied = self._requirements.plain, self._implied[role]
-        ban = banned(plain, own, root)
+        ban = verdict.banned(plain, own, root)
         if ban is not None:
             return ban
         found = implied.keys() & (own | root)
@@ -89,14 +81,14 @@ class Verdicts:
             return self._known.unknown(reason, plain)
         name = min(found)
         prefix = implied[name]
-        return Reason(
+        return verdict.Reason(
             f"reserved ({prefix}*)",
-            f"{where(name, own)}; an instance must request one of {prefix}*",
+            f"{verdict.where(name, own)}; an instance must request one of {prefix}*",
         )
 
     # -- units
 
-    def _unit(self, node: Node, root: Names) -> Reason | None:
+    def _unit(self, node: Node, root: Names) -> verdict.Reason | None:
         """Some unit of the node must do; a node without any has one of no aggregates."""
         required = self._own[UNIT]
         if required is None:
@@ -106,18 +98,19 @@ class Verdicts:
             return self._for_role(required, _NONE, UNIT)
         plain = self._plain[UNIT]
         reasons = {
-            name: in_tree(plain, own, root, self._combine) or self._for_role(required, own, UNIT)
+            name: verdict.in_tree(plain, own, root, self._combine)
+            or self._for_role(required, own, UNIT)
             for name, own in sorted(units.items())
         }
         if None in reasons.values():
             return None
         texts = "; ".join(f"{name}: {reason.text}" for name, reason in reasons.items() if reason)
         rule = f"unit: none of the node will do ({_rules(reasons.values())})"
-        return Reason(rule, f"none of its units will do ({texts})")
+        return verdict.Reason(rule, f"none of its units will do ({texts})")
 
     # -- storage
 
-    def _storage(self, group: str, own: Names, root: Names) -> Reason | None:
+    def _storage(self, group: str, own: Names, root: Names) -> verdict.Reason | None:
         """Where the disks are: on the node itself, or in a pool that reaches its group."""
         required = self._own[STORAGE]
         if self._template in _NO_STORAGE:
@@ -130,24 +123,24 @@ class Verdicts:
             self._pools[group] = self._pool(group, root, required or Expression())
         return self._pools[group]
 
-    def _pool(self, group: str, root: Names, required: Expression) -> Reason | None:
+    def _pool(self, group: str, root: Names, required: Expression) -> verdict.Reason | None:
         pools = self._reaching(group)
         if pools is None:
             # Nothing is known of the pool but that it is in no aggregate.
             return self._for_role(required, _NONE, STORAGE)
         plain = self._plain[STORAGE]
         reasons = {
-            name: pool_from(plain, own, root) or self._for_role(required, own, STORAGE)
+            name: verdict.pool_from(plain, own, root) or self._for_role(required, own, STORAGE)
             for name, own in pools.items()
         }
         if None in reasons.values():
             return None
         if not pools:
             text = f"storage pool {self._requirements.pool} does not reach its group"
-            return Reason(f"storage: pool {self._requirements.pool} out of reach", text)
+            return verdict.Reason(f"storage: pool {self._requirements.pool} out of reach", text)
         texts = "; ".join(f"{name}: {reason.text}" for name, reason in reasons.items() if reason)
         rule = f"storage: no pool will do ({_rules(reasons.values())})"
-        return Reason(rule, f"no storage pool there will do ({texts})")
+        return verdict.Reason(rule, f"no storage pool there will do ({texts})")
 
     def _reaching(self, group: str) -> dict[str, Names] | None:
         """The declared pools that may hold the disks; None when it is one never declared."""
@@ -156,12 +149,12 @@ class Verdicts:
         if named:
             if named not in pools:
                 return None
-            return {named: pools[named]} if reaches(pools[named], tree) else {}
-        found = {name: own for name, own in sorted(pools.items()) if reaches(own, tree)}
+            return {named: pools[named]} if verdict.reaches(pools[named], tree) else {}
+        found = {name: own for name, own in sorted(pools.items()) if verdict.reaches(own, tree)}
         return found or None
 
 
-def _rules(reasons: Iterable[Reason | None]) -> str:
+def _rules(reasons: Iterable[verdict.Reason | None]) -> str:
     """The rules that refuse the parts of one thing, each once, without the role."""
     rules = (reason.rule.rpartition(": ")[2] for reason in reasons if reason)
     return ", ".join(dict.fromkeys(rules))
@@ -181,12 +174,12 @@ class KnownAggregates:
             name: prefix for prefix in prefixes for name in self._known if name.startswith(prefix)
         }
 
-    def unknown(self, reason: Reason, expression: Expression) -> Reason:
+    def unknown(self, reason: verdict.Reason, expression: Expression) -> verdict.Reason:
         """The same reason, or another one where a required aggregate has no member at all."""
         for need in expression.need:
             if not need & self._known:
                 names = ", ".join(sorted(need))
-                return Reason(
+                return verdict.Reason(
                     f"not in aggregate {names} (no members)", f"aggregate {names} has no members"
                 )
         return reason
@@ -215,12 +208,12 @@ class Evaluator:
         self._known = KnownAggregates(rules.membership, cluster)
         closed = rules.closed()
         self._closed_groups = {
-            group.uuid: Reason(FAULTY, fault.sentence)
+            group.uuid: verdict.Reason(FAULTY, fault.sentence)
             for group in cluster.groups
             if (fault := closed.get((GROUP, group.name)))
         }
         self._closed_nodes = {
-            name: Reason(FAULTY, fault.sentence)
+            name: verdict.Reason(FAULTY, fault.sentence)
             for (kind, name), fault in closed.items()
             if kind == NODE
         }
@@ -228,14 +221,16 @@ class Evaluator:
 
     def node(
         self, requirements: Requirements, template: str, node: Node, role: str
-    ) -> Reason | None:
+    ) -> verdict.Reason | None:
         """Why a node may not serve an instance in a role; None when it may.
 
         ``template``: the instance's disk template, which decides where its disks are.
         """
         return self._closed(node) or self._verdicts(requirements, template).node(node, role)
 
-    def all(self, requirements: Requirements, template: str) -> Iterator[tuple[Node, str, Reason]]:
+    def all(
+        self, requirements: Requirements, template: str
+    ) -> Iterator[tuple[Node, str, verdict.Reason]]:
         """Every node that may not serve, with the role and the reason."""
         verdicts = self._verdicts(requirements, template)
         for role in (PRIMARY, SECONDARY):
@@ -244,7 +239,7 @@ class Evaluator:
                 if reason is not None:
                     yield node, role, reason
 
-    def _closed(self, node: Node) -> Reason | None:
+    def _closed(self, node: Node) -> verdict.Reason | None:
         """Why the node takes no instance at all."""
         if not self._closed_nodes and not self._closed_groups:
             return None

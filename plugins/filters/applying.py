@@ -15,16 +15,9 @@ from uuid import UUID, uuid5
 
 from ganeti_steward.core.ganeti.luxi import REASON_SOURCE
 from ganeti_steward.core.ganeti.reasons import USER, Reason
+from ganeti_steward.plugins.filters import rule_notes
 from ganeti_steward.plugins.filters.filter_rules import FilterRule
 from ganeti_steward.plugins.filters.language import replaced
-from ganeti_steward.plugins.filters.rule_notes import (
-    ACTION_SOURCE,
-    FILE,
-    file_mark,
-    noted_action,
-    purpose_of,
-    shown_action,
-)
 
 _UUIDS: Final = UUID("6c2b7f0e-4f0d-5a54-8f0c-2a6a3f3d9b11")
 
@@ -65,13 +58,13 @@ class Plan(NamedTuple):
 
 def name_of(rule: FilterRule) -> str:
     """The name that the rule has in its owner's file."""
-    return purpose_of(rule).name.partition(":")[2]
+    return rule_notes.purpose_of(rule).name.partition(":")[2]
 
 
 def is_of(rule: FilterRule, owner: str) -> bool:
     """Whether the rule was written from a file of this owner."""
-    purpose = purpose_of(rule)
-    return purpose.kind == FILE and purpose.name.partition(":")[0] == owner
+    purpose = rule_notes.purpose_of(rule)
+    return purpose.kind == rule_notes.FILE and purpose.name.partition(":")[0] == owner
 
 
 def planned(present: Sequence[FilterRule], file: RuleFile, now: int, *, prune: bool) -> Plan:
@@ -106,7 +99,7 @@ def planned(present: Sequence[FilterRule], file: RuleFile, now: int, *, prune: b
 
 def _marked(one: Wanted, owner: str, now: int) -> FilterRule:
     comment = (Reason(USER, one.comment, now),) if one.comment else ()
-    mark = Reason(REASON_SOURCE, file_mark(owner, one.name), now)
+    mark = Reason(REASON_SOURCE, rule_notes.file_mark(owner, one.name), now)
     return one.rule._replace(reasons=(*comment, mark, *one.rule.reasons))
 
 
@@ -125,7 +118,7 @@ def _content(rule: FilterRule) -> str:
     reasons = [
         [reason.source, reason.text]
         for reason in rule.reasons
-        if reason.source in (USER, REASON_SOURCE, ACTION_SOURCE)
+        if reason.source in (USER, REASON_SOURCE, rule_notes.ACTION_SOURCE)
     ]
     predicates = [[one[0], replaced(one[1], _as_kept)] for one in rule.predicates]
     return json.dumps([rule.priority, predicates, rule.native_action, reasons])
@@ -156,4 +149,4 @@ def described(plan: Plan, words: Mapping[str, str]) -> list[dict[str, Any]]:
 
 def _shown(rule: FilterRule) -> str | list[Any]:
     """The action as it is stored, or by its name where that is not Ganeti's."""
-    return shown_action(rule) if noted_action(rule) else rule.native_action
+    return rule_notes.shown_action(rule) if rule_notes.noted_action(rule) else rule.native_action

@@ -6,16 +6,7 @@ import operator as operators
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-from ganeti_steward.plugins.filters.language import (
-    AND,
-    COMPARISONS,
-    COMPOUNDS,
-    CONTAINS,
-    MATCHES,
-    NOT,
-    OR,
-    TRUE,
-)
+from ganeti_steward.plugins.filters import language
 from ganeti_steward.plugins.filters.regex import Effort, Regex, Undecided
 
 
@@ -91,7 +82,7 @@ def compiled(expression: Any, order: Order = ordered, effort: Effort | None = No
     effort = effort or Effort()
     if expression is None:
         return Part(None, lambda find: True)
-    if expression[0] not in COMPOUNDS:
+    if expression[0] not in language.COMPOUNDS:
         return Part(expression, _leaf(expression, order, effort))
     parts = tuple(compiled(part, order, effort) for part in expression[1:])
     return Part(expression, _compound(expression[0], [part.test for part in parts]), parts)
@@ -99,23 +90,23 @@ def compiled(expression: Any, order: Order = ordered, effort: Effort | None = No
 
 def _leaf(leaf: Any, order: Order, effort: Effort) -> Test:
     operator, name = leaf[:2]
-    if operator == TRUE:
+    if operator == language.TRUE:
         return lambda find: _boolean(name, find(name))
     value = leaf[2]
-    if operator in COMPARISONS:
+    if operator in language.COMPARISONS:
         return _comparison(operator, name, value, order)
-    if operator == MATCHES:
+    if operator == language.MATCHES:
         regex = Regex(value, effort)
         return lambda find: regex.is_in(_text(name, find(name)))
-    assert operator == CONTAINS
+    assert operator == language.CONTAINS
     return lambda find: _contains(name, find(name), value)
 
 
 def _compound(operator: str, tests: list[Test]) -> Test:
     # From left to right, ending early: what comes later is not even looked at.
-    if operator == AND:
+    if operator == language.AND:
         return lambda find: all(test(find) for test in tests)
-    if operator == OR:
+    if operator == language.OR:
         return lambda find: any(test(find) for test in tests)
     (negated,) = tests
     return lambda find: not negated(find)
@@ -166,7 +157,11 @@ ANY: Final = EITHER | MISMATCH
 #: Type of a field, see `opcode_table.TYPES` -> a value that sorts like all values of the type.
 _LIKE: Final[Mapping[str, Any]] = {"b": True, "n": 0, "s": "", "l": [], "o": {}}
 #: Operator -> the type that its field must have, and how it can end then.
-_TYPED: Final = {TRUE: ("b", EITHER), MATCHES: ("s", EITHER), CONTAINS: ("l", ANY)}
+_TYPED: Final = {
+    language.TRUE: ("b", EITHER),
+    language.MATCHES: ("s", EITHER),
+    language.CONTAINS: ("l", ANY),
+}
 
 
 def outcomes(part: Part, of_leaf: Callable[[Part], Outcomes]) -> Outcomes:
@@ -178,13 +173,13 @@ def outcomes(part: Part, of_leaf: Callable[[Part], Outcomes]) -> Outcomes:
     if part.expression is None:
         return frozenset({True})
     operator = part.expression[0]
-    if operator == NOT:
+    if operator == language.NOT:
         inner = outcomes(part.parts[0], of_leaf)
         return frozenset(None if outcome is None else not outcome for outcome in inner)
-    if operator not in COMPOUNDS:
+    if operator not in language.COMPOUNDS:
         return of_leaf(part)
     # AND goes on while parts are true, OR while they are false.
-    going_on, ends = operator == AND, frozenset[bool | None]()
+    going_on, ends = operator == language.AND, frozenset[bool | None]()
     for inner in (outcomes(one, of_leaf) for one in part.parts):
         ends |= inner - {going_on}
         if going_on not in inner:

@@ -7,15 +7,7 @@ from functools import partial
 from operator import attrgetter
 from typing import Any, Final
 
-from ganeti_steward.plugins.filters.expressions import (
-    Find,
-    Mismatch,
-    compiled,
-    of_fields,
-    ordered,
-    outcomes,
-    strings_first,
-)
+from ganeti_steward.plugins.filters import expressions
 from ganeti_steward.plugins.filters.jobs import COMMON, Job
 from ganeti_steward.plugins.filters.language import COMPARISONS, Dialect, leaves, replaced
 from ganeti_steward.plugins.filters.regex import Effort, Undecided
@@ -37,16 +29,16 @@ class Predicate:
     ) -> None:
         """``effort``: what the rule's regular expressions take together."""
         self.name, self.expression = str(predicate[0]), predicate[1]
-        evaluated, order = self.expression, ordered
+        evaluated, order = self.expression, expressions.ordered
         if self.name == "jobid":
             evaluated = _with_watermark(evaluated, watermark, dialect)
         elif self.name == "reason" and not dialect.reason_operators:
-            evaluated, order = _comparisons_only(evaluated), strings_first
+            evaluated, order = _comparisons_only(evaluated), expressions.strings_first
         # In their order, so that the same missing field is named each time.
         self._needed = dict.fromkeys(leaf[1] for leaf in leaves(self.expression)).keys()
         self._common = dialect.common_parameters
         self._plain = not any("." in name or name in COMMON for name in self._needed)
-        self.part = compiled(evaluated, order, effort)
+        self.part = expressions.compiled(evaluated, order, effort)
         self.subjects: Callable[[Job], Sequence[Subject]] = _SUBJECTS[self.name]
 
     def matches(self, job: Job) -> bool:
@@ -70,7 +62,7 @@ class Predicate:
         """Whether it is true of one of them; raises Undecided."""
         try:
             return self.part.test(self.find(subject))
-        except Mismatch:
+        except expressions.Mismatch:
             return False
         except Undecided:
             if (certain := self._certain(self.find(subject))) is None:
@@ -84,17 +76,17 @@ class Predicate:
         except Undecided:
             return False
 
-    def _certain(self, find: Find) -> bool | None:
+    def _certain(self, find: expressions.Find) -> bool | None:
         """Whether it is true, whatever the leaves are that are undecided; None: they matter."""
-        ends = outcomes(self.part, lambda leaf: of_fields(leaf, find))
+        ends = expressions.outcomes(self.part, lambda leaf: expressions.of_fields(leaf, find))
         return True in ends if ends == {True} or True not in ends else None
 
-    def find(self, subject: Subject) -> Find:
+    def find(self, subject: Subject) -> expressions.Find:
         """What finds the fields of an opcode, a reason or a job; raises Mismatch."""
         if self.name == "opcode":
             # Luxid looks up all fields of an opcode first: also those it would not need.
             if self._plain and self._needed <= subject.keys():
-                found: Find = subject.__getitem__
+                found: expressions.Find = subject.__getitem__
                 return found
             values = {name: _of_opcode(subject, self._common, name) for name in self._needed}
             return values.__getitem__
@@ -105,7 +97,7 @@ class Predicate:
         value = _FIELDS[self.name].get(field)
         if value is None:
             what = "reason" if self.name == "reason" else "job id"
-            raise Mismatch(f"a {what} has no field {field}")
+            raise expressions.Mismatch(f"a {what} has no field {field}")
         return value(subject)
 
 
@@ -115,10 +107,10 @@ def _of_opcode(opcode: Mapping[str, Any], common: bool, path: str) -> Any:
     names = path.split(".")
     for name in names:
         if not isinstance(found, Mapping) or name not in found:
-            raise Mismatch(f"there is no field {path}")
+            raise expressions.Mismatch(f"there is no field {path}")
         found = found[name]
     if names[0] in COMMON and not common:
-        raise Mismatch(f"the field {names[0]} is not visible to filters")
+        raise expressions.Mismatch(f"the field {names[0]} is not visible to filters")
     return found
 
 

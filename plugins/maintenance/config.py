@@ -5,16 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Final, NamedTuple
 
-from ganeti_steward.core.config.kinds import (
-    NAMES,
-    PATH,
-    TEXT,
-    list_of,
-    number,
-    one_of,
-    whole,
-    word,
-)
+from ganeti_steward.core.config import kinds
 from ganeti_steward.core.model.finding import is_name
 from ganeti_steward.core.model.requests import MIN_GAIN_PER_GIB
 from ganeti_steward.core.node_agent.protocol import PORT as AGENT_PORT
@@ -25,9 +16,9 @@ ACT: Final = "act"
 OFFLINE: Final = "offline"
 DRAINED: Final = "drained"
 
-_WINDOW: Final = word(is_window, "window", hint='days and times, like "Mon-Fri 22:00-06:00"')
+_WINDOW: Final = kinds.word(is_window, "window", hint='days and times, like "Mon-Fri 22:00-06:00"')
 
-_WEB_ADDRESS: Final = word(
+_WEB_ADDRESS: Final = kinds.word(
     lambda text: re.fullmatch(r"https?://[^\s/?#]+\S*", text) is not None,
     "web address",
     hint='like "https://example.org/hook"',
@@ -39,75 +30,75 @@ class Maintd(NamedTuple):
 
     mode: Annotated[
         str,
-        one_of(OBSERVE, ACT),
+        kinds.one_of(OBSERVE, ACT),
         "With observe it only records incidents and says what it would do; with act it does it.",
     ] = OBSERVE
     hold_time: Annotated[
         float,
-        number(0, 604800),
+        kinds.number(0, 604800),
         "Seconds a node must have reported the same object before anything is done about it.",
     ] = 300
     healthy_delay: Annotated[
         float,
-        number(0, 604800),
+        kinds.number(0, 604800),
         "Seconds a node must have reported something else before an incident counts as over.",
     ] = 900
     most_nodes: Annotated[
-        int, whole(1, 1000), "The most nodes that may be under repair at the same time."
+        int, kinds.whole(1, 1000), "The most nodes that may be under repair at the same time."
     ] = 1
     most_waiting: Annotated[
         int,
-        whole(1, 1000),
+        kinds.whole(1, 1000),
         "The most nodes that repairs may have taken out of service: those that are being "
         "evacuated, and those that wait, drained or offline, for a person to acknowledge the "
         "incident.",
     ] = 2
     most_incidents: Annotated[
         int,
-        whole(1, 100),
+        kinds.whole(1, 100),
         "The most incidents of one node that are recorded, those included that wait for a person "
         "to acknowledge them; a fault that is more severe than all of them is still recorded.",
     ] = 4
     incident_pause: Annotated[
         float,
-        number(0, 86400),
+        kinds.number(0, 86400),
         "Seconds after a new incident in which a node gets no other one for the same action; "
         "doubled with each further one within a day; 0: none.",
     ] = 60
     fold_after: Annotated[
         float,
-        number(60, 31536000),
+        kinds.number(60, 31536000),
         "Seconds after which an incident that is acknowledged or canceled, and not reported, is "
         "moved from Ganeti's configuration to the audit log.",
     ] = 2592000
     storm_share: Annotated[
         float,
-        number(0, 1),
+        kinds.number(0, 1),
         "Nothing is started while more than this share of the nodes in service reports a fault; "
         "one ill node is never too much.",
     ] = 0.2
     windows: Annotated[
         tuple[str, ...],
-        list_of(_WINDOW),
+        kinds.list_of(_WINDOW),
         'When repairs may be started, in local time, like "Mon-Fri 22:00-06:00"; empty: always.',
     ] = ()
     moves_at_once: Annotated[
-        int, whole(1, 100), "The most instances of one node that are moved at the same time."
+        int, kinds.whole(1, 100), "The most instances of one node that are moved at the same time."
     ] = 4
     moves_in_cluster: Annotated[
         int,
-        whole(0, 1000),
+        kinds.whole(0, 1000),
         "The most moves of the daemon that run at the same time in the whole cluster: the rest "
         "waits in the job queue (Ganeti's ad-hoc rate limit); 0: no limit.",
     ] = 0
     move_attempts: Annotated[
         int,
-        whole(1, 100),
+        kinds.whole(1, 100),
         "How many jobs that move an instance may fail before it is left where it is.",
     ] = 3
     retry_delay: Annotated[
         float,
-        number(0, 86400),
+        kinds.number(0, 86400),
         "Seconds after which a job that moves an instance is tried again, times the number of "
         "those that have failed.",
     ] = 20
@@ -123,16 +114,16 @@ class Maintd(NamedTuple):
     ] = False
     routine: Annotated[
         tuple[str, ...],
-        NAMES,
+        kinds.NAMES,
         "Plugins whose routine work is done where no repair is in the way, in the order in which "
         "they get nodes and instances; empty: none.",
     ] = ()
     final_role: Annotated[
-        str, one_of(OFFLINE, DRAINED), "The role of a node after its evacuation."
+        str, kinds.one_of(OFFLINE, DRAINED), "The role of a node after its evacuation."
     ] = OFFLINE
     degraded_final_role: Annotated[
         str,
-        one_of(OFFLINE, DRAINED),
+        kinds.one_of(OFFLINE, DRAINED),
         "The role of a node after an evacuation that left copies of disks on it, because no other "
         "node of its group can take them.",
     ] = DRAINED
@@ -147,54 +138,56 @@ class Maintd(NamedTuple):
     ] = False
     stuck_after: Annotated[
         float,
-        number(60, 2592000),
+        kinds.number(60, 2592000),
         "Seconds without progress after which an active incident raises an alarm.",
     ] = 86400
     poll_interval: Annotated[
-        float, number(1, 86400), "Seconds from one poll of the node agents to the next."
+        float, kinds.number(1, 86400), "Seconds from one poll of the node agents to the next."
     ] = 60
-    poll_time_limit: Annotated[float, number(0.1, 600), "Seconds one agent may take."] = 10
+    poll_time_limit: Annotated[float, kinds.number(0.1, 600), "Seconds one agent may take."] = 10
     report_max_age: Annotated[
-        float, number(1, 604800), "Seconds after which a report is too old to count."
+        float, kinds.number(1, 604800), "Seconds after which a report is too old to count."
     ] = 900
     round_interval: Annotated[
-        float, number(1, 86400), "Seconds after which a round starts without news."
+        float, kinds.number(1, 86400), "Seconds after which a round starts without news."
     ] = 60
     command_time_limit: Annotated[
         float,
-        number(1, 86400),
+        kinds.number(1, 86400),
         "Seconds a repair command of an agent may take, and for which an agent is queried what "
         "became of one.",
     ] = 3700
     command_again_after: Annotated[
         float,
-        number(0, 2592000),
+        kinds.number(0, 2592000),
         "Seconds after a repair command in which it is not begun again for the same diagnose "
         "object of the same node; 0: no limit.",
     ] = 3600
     plan_time_limit: Annotated[
-        float, number(0.1, 3600), "Seconds a plugin may take to plan one incident."
+        float, kinds.number(0.1, 3600), "Seconds a plugin may take to plan one incident."
     ] = 60
-    agent_port: Annotated[int, whole(1, 65535), "The TCP port of the node agents."] = AGENT_PORT
+    agent_port: Annotated[int, kinds.whole(1, 65535), "The TCP port of the node agents."] = (
+        AGENT_PORT
+    )
     address: Annotated[
         str,
-        TEXT,
+        kinds.TEXT,
         "Where the status is served; empty for the master's primary address and the cluster's.",
     ] = ""
-    port: Annotated[int, whole(1, 65535), "The TCP port the status is served on."] = 1816
-    key_file: Annotated[str, PATH, "The cluster's HMAC key."] = "/var/lib/ganeti/hmac.key"
+    port: Annotated[int, kinds.whole(1, 65535), "The TCP port the status is served on."] = 1816
+    key_file: Annotated[str, kinds.PATH, "The cluster's HMAC key."] = "/var/lib/ganeti/hmac.key"
     audit_file: Annotated[
-        str, PATH, "The audit log (sqlite); empty for none.  It is never read to decide."
+        str, kinds.PATH, "The audit log (sqlite); empty for none.  It is never read to decide."
     ] = "/var/lib/ganeti-steward/maintd/audit.db"
     counters_file: Annotated[
         str,
-        PATH,
+        kinds.PATH,
         "What the daemon knows of the counters of the records it has written and read, so that an "
         "older record that is written back is not accepted; empty: only as long as it runs.",
     ] = "/var/lib/ganeti-steward/maintd/counters.json"
     notify_command: Annotated[
         str,
-        PATH,
+        kinds.PATH,
         "A program that is run on each change of an incident and reads it as JSON on stdin; empty "
         "for none.",
     ] = ""
@@ -206,7 +199,7 @@ class Maintd(NamedTuple):
     ] = ""
     gate_command: Annotated[
         str,
-        PATH,
+        kinds.PATH,
         "A program that has to end with status 0 before a healthy node is taken out for "
         "maintenance; empty for none.",
     ] = ""
@@ -217,14 +210,14 @@ class Maintd(NamedTuple):
         "healthy node is taken out for maintenance; empty for none.",
     ] = ""
     gate_alerts: Annotated[
-        str, TEXT, "Which alerts count there: a regular expression for the whole name."
+        str, kinds.TEXT, "Which alerts count there: a regular expression for the whole name."
     ] = ".+"
     lock_file: Annotated[
-        str, PATH, "The file that keeps a second daemon from being started on this machine."
+        str, kinds.PATH, "The file that keeps a second daemon from being started on this machine."
     ] = "/run/ganeti-steward/maintd.lock"
 
 
-_ALLOCATOR: Final = word(is_name, "name of an allocator", hint='like "hail" or "steward"')
+_ALLOCATOR: Final = kinds.word(is_name, "name of an allocator", hint='like "hail" or "steward"')
 
 
 class Harep(NamedTuple):
@@ -235,17 +228,17 @@ class Harep(NamedTuple):
     ] = "hail"
     job_delay: Annotated[
         float,
-        number(0, 3600),
+        kinds.number(0, 3600),
         "Seconds a repair waits before it takes its locks, so that its tag is set at once.",
     ] = 10
     disk_check_interval: Annotated[
         float,
-        number(0, 3600),
+        kinds.number(0, 3600),
         "Seconds from one check for degraded disks to the next; 0: disks are not checked.",
     ] = 900
     replace_after: Annotated[
         float,
-        number(0, 86400),
+        kinds.number(0, 86400),
         "Seconds disks must stay degraded after they were activated again before they are "
         "replaced.",
     ] = 3600
@@ -262,33 +255,35 @@ class Rebalance(NamedTuple):
 
     threshold: Annotated[
         float,
-        number(0, 1_000_000),
+        kinds.number(0, 1_000_000),
         "A node group is balanced when its score is above this; lower scores are better.",
     ] = 1
     min_gain: Annotated[
-        float, number(0, 1_000_000), "What a move must lower the score of its group by."
+        float, kinds.number(0, 1_000_000), "What a move must lower the score of its group by."
     ] = 0.1
     min_gain_per_gib: Annotated[
         float,
-        number(0, 1_000_000),
+        kinds.number(0, 1_000_000),
         "What copying disks must lower the score by for each GiB.",
     ] = MIN_GAIN_PER_GIB
     hold_time: Annotated[
         float,
-        number(0, 604800),
+        kinds.number(0, 604800),
         "Seconds for which the score must have been above the threshold before anything is moved.",
     ] = 1800
     search_interval: Annotated[
         float,
-        number(1, 604800),
+        kinds.number(1, 604800),
         "Seconds until moves are searched again where none were found and nothing has changed.",
     ] = 3600
     moves_at_once: Annotated[
-        int, whole(1, 1000), "The most instances of a node group that are moved at the same time."
+        int,
+        kinds.whole(1, 1000),
+        "The most instances of a node group that are moved at the same time.",
     ] = 4
     copy_per_hour: Annotated[
         float,
-        number(0, 1_000_000),
+        kinds.number(0, 1_000_000),
         "The most GiB of disks that routine work may have copied within an hour when another move "
         "begins; 0: no limit.",
     ] = 100
@@ -297,12 +292,12 @@ class Rebalance(NamedTuple):
     ] = True
     load_data: Annotated[
         str,
-        one_of(NO_LOAD, NODE_LOAD, XEN_LOAD),
+        kinds.one_of(NO_LOAD, NODE_LOAD, XEN_LOAD),
         "CPU load that counts: none, what the nodes measure (mond), or the Xen instances on them "
         "(mond-xen).  Where it is missing nothing is moved.",
     ] = NO_LOAD
     load_time_limit: Annotated[
-        float, number(0.1, 600), "Seconds all monitoring daemons have to answer."
+        float, kinds.number(0.1, 600), "Seconds all monitoring daemons have to answer."
     ] = 5
     evac_mode: Annotated[
         bool, "Whether only instances are moved that have a node which is drained or offline."

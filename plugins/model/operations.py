@@ -5,24 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from ganeti_steward.core.model.opcodes import (
-    MIGRATE,
-    REMOVE_TAGS,
-    REPLACE_DISKS,
-    SET_TAGS,
-    Job,
-    Operation,
-)
+from ganeti_steward.core.model import opcodes
 
 SET_NODE_PARAMS: Final = "OP_NODE_SET_PARAMS"
 
 
-def clean_up(instance: str) -> Operation:
+def clean_up(instance: str) -> opcodes.Operation:
     """Repair what a migration that was cut in half has left; fails where the instance is down."""
-    return {"OP_ID": MIGRATE, "instance_name": instance, "cleanup": True}
+    return {"OP_ID": opcodes.MIGRATE, "instance_name": instance, "cleanup": True}
 
 
-def activate_disks(instance: str, *, wait_for_sync: bool = False) -> Operation:
+def activate_disks(instance: str, *, wait_for_sync: bool = False) -> opcodes.Operation:
     """Connect the disks of both nodes.
 
     ``wait_for_sync``: it fails unless they are in sync at its end.
@@ -34,28 +27,28 @@ def activate_disks(instance: str, *, wait_for_sync: bool = False) -> Operation:
     }
 
 
-def restart(instance: str) -> Job:
+def restart(instance: str) -> opcodes.Job:
     """Start an instance that is down on its primary, with disks that are assembled again."""
     stop = {"OP_ID": "OP_INSTANCE_SHUTDOWN", "instance_name": instance, "no_remember": True}
     return [stop, {"OP_ID": "OP_INSTANCE_STARTUP", "instance_name": instance, "force": False}]
 
 
-def stop(instance: str) -> Operation:
+def stop(instance: str) -> opcodes.Operation:
     """Shut an instance down; Ganeti's watcher does not start it again."""
     return {"OP_ID": "OP_INSTANCE_SHUTDOWN", "instance_name": instance}
 
 
-def start(instance: str) -> Operation:
+def start(instance: str) -> opcodes.Operation:
     """Start an instance on its primary."""
     return {"OP_ID": "OP_INSTANCE_STARTUP", "instance_name": instance, "force": False}
 
 
-def copy_to(instance: str, node: str) -> Operation:
+def copy_to(instance: str, node: str) -> opcodes.Operation:
     """Move an instance whose disks are on one node only: it is stopped while they are copied."""
     return {"OP_ID": "OP_INSTANCE_MOVE", "instance_name": instance, "target_node": node}
 
 
-def out_of_band(node: str, command: str) -> Operation:
+def out_of_band(node: str, command: str) -> opcodes.Operation:
     """Have the out-of-band program of a node run: ``power-off`` or ``power-status``."""
     return {
         "OP_ID": "OP_OOB_COMMAND",
@@ -66,11 +59,11 @@ def out_of_band(node: str, command: str) -> Operation:
     }
 
 
-def replace_in_place(instance: str, *, primary: bool) -> Operation:
+def replace_in_place(instance: str, *, primary: bool) -> opcodes.Operation:
     """Copy the disks of one side to new volumes on the same node; the other side has to be good."""
     side = "primary" if primary else "secondary"
     return {
-        "OP_ID": REPLACE_DISKS,
+        "OP_ID": opcodes.REPLACE_DISKS,
         "instance_name": instance,
         "early_release": False,
         "ignore_ipolicy": False,
@@ -79,7 +72,7 @@ def replace_in_place(instance: str, *, primary: bool) -> Operation:
     }
 
 
-def set_allocatable(node: str, volume: str, allocatable: bool) -> Operation:
+def set_allocatable(node: str, volume: str, allocatable: bool) -> opcodes.Operation:
     """Permit or forbid new logical volumes on a physical volume."""
     return {
         "OP_ID": "OP_NODE_MODIFY_STORAGE",
@@ -90,7 +83,7 @@ def set_allocatable(node: str, volume: str, allocatable: bool) -> Operation:
     }
 
 
-def repair_storage(node: str, group: str) -> Operation:
+def repair_storage(node: str, group: str) -> opcodes.Operation:
     """Take missing physical volumes out of a volume group, and what lay on them.
 
     Ganeti refuses it while the other side of a running instance is faulty; of stopped instances
@@ -105,7 +98,7 @@ def repair_storage(node: str, group: str) -> Operation:
     }
 
 
-def set_role(node: str, role: str) -> Operation:
+def set_role(node: str, role: str) -> opcodes.Operation:
     """Make a node ``drained`` or ``offline``.
 
     Another node is promoted where the master candidates become too few.
@@ -113,27 +106,27 @@ def set_role(node: str, role: str) -> Operation:
     return {"OP_ID": SET_NODE_PARAMS, "node_name": node, role: True, "auto_promote": True}
 
 
-def take_back(node: str) -> Operation:
+def take_back(node: str) -> opcodes.Operation:
     """Have a node that was drained get instances again."""
     return {"OP_ID": SET_NODE_PARAMS, "node_name": node, "drained": False, "auto_promote": True}
 
 
-def set_tags(kind: str, name: str, tags: Sequence[str]) -> Operation:
+def set_tags(kind: str, name: str, tags: Sequence[str]) -> opcodes.Operation:
     """Put tags on an object; those it has already stay.
 
     ``kind``: cluster (its name is empty), nodegroup, node or instance.
     """
-    return {"OP_ID": SET_TAGS, "kind": kind, "name": name or None, "tags": list(tags)}
+    return {"OP_ID": opcodes.SET_TAGS, "kind": kind, "name": name or None, "tags": list(tags)}
 
 
-def remove_tags(kind: str, name: str, tags: Sequence[str]) -> Operation:
+def remove_tags(kind: str, name: str, tags: Sequence[str]) -> opcodes.Operation:
     """Take tags off an object; fails, and takes none, when one is not there."""
-    return {"OP_ID": REMOVE_TAGS, "kind": kind, "name": name or None, "tags": list(tags)}
+    return {"OP_ID": opcodes.REMOVE_TAGS, "kind": kind, "name": name or None, "tags": list(tags)}
 
 
 def after(
-    operation: Operation, jobs: Sequence[int], states: Sequence[str] = ("success",)
-) -> Operation:
+    operation: opcodes.Operation, jobs: Sequence[int], states: Sequence[str] = ("success",)
+) -> opcodes.Operation:
     """The operation, to start when these jobs have ended; it fails if one ends in another state.
 
     ``jobs``: Ganeti's numbers; a negative one counts back among the jobs that are submitted in

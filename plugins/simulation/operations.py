@@ -9,17 +9,10 @@ from typing import Any, Final
 
 from ganeti_steward.allocators.jobs.operations import nodes_after
 from ganeti_steward.allocators.placement.one_place import relocate
+from ganeti_steward.core.model import opcodes
 from ganeti_steward.core.model.answer import Answer
 from ganeti_steward.core.model.cluster import Instance
 from ganeti_steward.core.model.context import Context
-from ganeti_steward.core.model.opcodes import (
-    FAILOVER,
-    MIGRATE,
-    MOVES,
-    REMOVE_TAGS,
-    REPLACE_DISKS,
-    SET_TAGS,
-)
 from ganeti_steward.core.model.requests import Relocate
 from ganeti_steward.plugins.maintenance.queue.short_jobs import QUERY_DATA
 from ganeti_steward.plugins.model.operations import SET_NODE_PARAMS
@@ -55,7 +48,7 @@ class SimulatedOperations:
         self._check(operation)
         if self._random.random() < self._assumed.job_failures:
             raise JobFailed("it failed for a reason of its own")
-        if operation["OP_ID"] == FAILOVER:
+        if operation["OP_ID"] == opcodes.FAILOVER:
             self._cluster.stop(operation["instance_name"])
         return self._seconds(operation) * SECOND, partial(self._end, operation)
 
@@ -64,7 +57,7 @@ class SimulatedOperations:
             self._check(operation)
             self._act(operation)
         finally:
-            if operation["OP_ID"] in MOVES:
+            if operation["OP_ID"] in opcodes.MOVES:
                 self._cluster.resume(operation["instance_name"])
         self._on_success(operation)
         return self._result(operation)
@@ -73,13 +66,13 @@ class SimulatedOperations:
         kind, assumed = operation["OP_ID"], self._assumed
         if kind == _DELAY:
             return float(operation["duration"])
-        if kind not in MOVES:
+        if kind not in opcodes.MOVES:
             return _SHORT
         one = self._cluster.instances[operation["instance_name"]]
         seconds: dict[str, float] = {
-            MIGRATE: _SET_UP + one.memory / assumed.migrated_per_second,
-            FAILOVER: assumed.failover_seconds,
-            REPLACE_DISKS: _SET_UP + one.disk_space / assumed.copied_per_second,
+            opcodes.MIGRATE: _SET_UP + one.memory / assumed.migrated_per_second,
+            opcodes.FAILOVER: assumed.failover_seconds,
+            opcodes.REPLACE_DISKS: _SET_UP + one.disk_space / assumed.copied_per_second,
         }
         return seconds[kind]
 
@@ -100,11 +93,11 @@ class SimulatedOperations:
     def _check(self, operation: Operation) -> None:
         """Raise Failed where it is not possible at this moment."""
         kind = operation["OP_ID"]
-        if kind in MOVES:
+        if kind in opcodes.MOVES:
             self._check_move(operation)
         elif kind == SET_NODE_PARAMS and operation["node_name"] not in self._cluster.nodes:
             raise JobFailed(f"node {operation['node_name']} is not known")
-        elif kind == REMOVE_TAGS and not set(operation["tags"]) <= self._tags(operation):
+        elif kind == opcodes.REMOVE_TAGS and not set(operation["tags"]) <= self._tags(operation):
             raise JobFailed(f"a tag is not there: {', '.join(operation['tags'])}")
 
     def _check_move(self, operation: Operation) -> None:
@@ -112,13 +105,13 @@ class SimulatedOperations:
         one = cluster.instances.get(name)
         if one is None:
             raise JobFailed(f"instance {name} is not known")
-        forced = kind == FAILOVER and (
+        forced = kind == opcodes.FAILOVER and (
             cluster.nodes[one.primary].offline or operation.get("ignore_consistency")
         )
         if _moves(operation):
             after = nodes_after(one.nodes, dict(operation))
-            target = after[-1] if kind == REPLACE_DISKS else after[0]
-            if kind == REPLACE_DISKS and target in one.nodes:
+            target = after[-1] if kind == opcodes.REPLACE_DISKS else after[0]
+            if kind == opcodes.REPLACE_DISKS and target in one.nodes:
                 raise JobFailed(f"instance {name} has its disks on node {target} already")
             if not cluster.usable(target):
                 raise JobFailed(f"node {target} takes no instance")
@@ -131,14 +124,14 @@ class SimulatedOperations:
 
     def _act(self, operation: Operation) -> None:
         kind, cluster = operation["OP_ID"], self._cluster
-        if kind in MOVES and _moves(operation):
+        if kind in opcodes.MOVES and _moves(operation):
             name = operation["instance_name"]
             cluster.place(name, nodes_after(cluster.instances[name].nodes, dict(operation)))
         elif kind == SET_NODE_PARAMS:
             self._set_role(operation)
-        elif kind == SET_TAGS:
+        elif kind == opcodes.SET_TAGS:
             self._set_tags(operation, self._tags(operation) | set(operation["tags"]))
-        elif kind == REMOVE_TAGS:
+        elif kind == opcodes.REMOVE_TAGS:
             self._set_tags(operation, self._tags(operation) - set(operation["tags"]))
 
     def _set_role(self, operation: Operation) -> None:
@@ -188,4 +181,4 @@ class SimulatedOperations:
 
 def _moves(operation: Operation) -> bool:
     """Whether the instance has other nodes afterwards."""
-    return operation["OP_ID"] != REPLACE_DISKS or "remote_node" in operation
+    return operation["OP_ID"] != opcodes.REPLACE_DISKS or "remote_node" in operation

@@ -7,15 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from ganeti_steward.allocators.balancing.planning.progress import Progress
-from ganeti_steward.allocators.rules.move_kinds import (
-    DRBD_MOVES,
-    FAILOVER,
-    FAILOVER_AND_REPLACE,
-    REPLACE_AND_FAILOVER,
-    REPLACE_PRIMARY,
-    REPLACE_SECONDARY,
-    kind_between,
-)
+from ganeti_steward.allocators.rules import move_kinds
 from ganeti_steward.allocators.score.tolerance import TOLERANCE
 
 if TYPE_CHECKING:
@@ -28,10 +20,10 @@ _SAME: Final = 1e-11
 
 #: hbal's order: failing over is tried first, then these for each node.
 _KINDS: Final = (
-    REPLACE_SECONDARY,
-    REPLACE_AND_FAILOVER,
-    REPLACE_PRIMARY,
-    FAILOVER_AND_REPLACE,
+    move_kinds.REPLACE_SECONDARY,
+    move_kinds.REPLACE_AND_FAILOVER,
+    move_kinds.REPLACE_PRIMARY,
+    move_kinds.FAILOVER_AND_REPLACE,
 )
 
 
@@ -90,7 +82,7 @@ class _Path:
             instance, primary, secondary = found
             if len(moves) == self._limit:
                 stop = (model.placement, model.score, group.valued(), copied)
-            kind = kind_between(model.place(instance), (primary, secondary))
+            kind = move_kinds.kind_between(model.place(instance), (primary, secondary))
             copied += (kind.copies if kind else 0) * float(group.mib[instance])
             model.move(instance, primary, secondary)
             moves.append(instance)
@@ -157,8 +149,8 @@ class _Path:
         paired, single = np.flatnonzero(drbd), np.flatnonzero(~drbd)
         if len(paired):
             gains = self._moves.drbd_gains(instances[paired])
-            ranks[paired, 0] = gains[DRBD_MOVES.index(FAILOVER)].max(axis=1)
-            others = gains[[DRBD_MOVES.index(kind) for kind in _KINDS]]
+            ranks[paired, 0] = gains[move_kinds.DRBD_MOVES.index(move_kinds.FAILOVER)].max(axis=1)
+            others = gains[[move_kinds.DRBD_MOVES.index(kind) for kind in _KINDS]]
             others = others / self._factor
             ranks[paired, 1:] = others.transpose(1, 2, 0).reshape(len(paired), -1)
         if len(single):

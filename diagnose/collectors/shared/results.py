@@ -7,18 +7,11 @@ from fnmatch import fnmatchcase
 from functools import wraps
 from typing import Any, NamedTuple
 
-from ganeti_steward.core.model.finding import (
-    LIVE_REPAIR,
-    OK,
-    PHYSICAL_VOLUMES,
-    CheckResult,
-    Finding,
-    Unknown,
-)
+from ganeti_steward.core.model import finding
 from ganeti_steward.diagnose.collectors.shared.reading import located_reason
 from ganeti_steward.diagnose.model.machine import Machine
 
-_Hook = Callable[[Any, Machine], Iterator[CheckResult]]
+_Hook = Callable[[Any, Machine], Iterator[finding.CheckResult]]
 
 
 class Fault(NamedTuple):
@@ -41,22 +34,22 @@ class Examined(NamedTuple):
 
 def check_results(
     source: str, faults: Iterable[Fault], unknowns: Iterable[str] = (), command: str = ""
-) -> Iterator[CheckResult]:
+) -> Iterator[finding.CheckResult]:
     """A finding for each fault and one Unknown for all unknowns; Ok when there is neither.
 
     Both may be reported for one source: the findings count, and what was known before of
     the part that could not be seen stays so too.  Faults whose status is Ok are those the
     admin wants nothing done about.
     """
-    wrong = sorted({fault for fault in faults if fault.status != OK})
+    wrong = sorted({fault for fault in faults if fault.status != finding.OK})
     for fault in wrong:
-        repair = command if fault.status == LIVE_REPAIR else ""
-        yield Finding(source, fault.status, repair, _details(fault))
+        repair = command if fault.status == finding.LIVE_REPAIR else ""
+        yield finding.Finding(source, fault.status, repair, _details(fault))
     reasons = sorted(set(unknowns))
     if reasons:
-        yield Unknown(source, "; ".join(reasons))
+        yield finding.Unknown(source, "; ".join(reasons))
     elif not wrong:
-        yield Finding(source, OK)
+        yield finding.Finding(source, finding.OK)
 
 
 def unknown_if_unreadable(source: str) -> Callable[[_Hook], _Hook]:
@@ -64,11 +57,11 @@ def unknown_if_unreadable(source: str) -> Callable[[_Hook], _Hook]:
 
     def decorate(diagnose: _Hook) -> _Hook:
         @wraps(diagnose)
-        def hook(self: Any, machine: Machine) -> Iterator[CheckResult]:
+        def hook(self: Any, machine: Machine) -> Iterator[finding.CheckResult]:
             try:
                 yield from diagnose(self, machine)
             except (OSError, ValueError) as err:
-                yield Unknown(source, located_reason(err))
+                yield finding.Unknown(source, located_reason(err))
 
         return hook
 
@@ -76,7 +69,9 @@ def unknown_if_unreadable(source: str) -> Callable[[_Hook], _Hook]:
 
 
 def _details(fault: Fault) -> dict[str, Any]:
-    volumes = {PHYSICAL_VOLUMES: list(fault.physical_volumes)} if fault.physical_volumes else {}
+    volumes = (
+        {finding.PHYSICAL_VOLUMES: list(fault.physical_volumes)} if fault.physical_volumes else {}
+    )
     return {"faults": [fault.text], **volumes}
 
 

@@ -8,15 +8,8 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from ganeti_steward.allocators.balancing.planning.plan_balance import plan_balance
+from ganeti_steward.allocators.cli import run_options
 from ganeti_steward.allocators.cli.allocator_options import add_passed_options
-from ganeti_steward.allocators.cli.run_options import (
-    PRINTED,
-    add_running_options,
-    check_can_run,
-    confirmed,
-    run_moves,
-    write_script,
-)
 from ganeti_steward.allocators.cli.texts import gib
 from ganeti_steward.allocators.jobs.job_sets import Step, failing_over, job_sets, script, steps
 from ganeti_steward.allocators.state.names import Names
@@ -59,21 +52,21 @@ def describe_fix(parser: argparse.ArgumentParser) -> None:
         units="Copied data is in GiB.",
     )
     parser.add_argument("instance", nargs="*", help="only these instances; default: all misplaced")
-    add_running_options(parser, to_file=True)
+    run_options.add_running_options(parser, to_file=True)
     add_json_option(parser, "the plan as data, with its jobs")
     add_passed_options(parser)
 
 
 def run_fix(options: argparse.Namespace, tagged: TaggedCluster) -> int:
     """Show the plan; status 1 when an instance stays misplaced, or a job of ``-X`` fails."""
-    if options.json and (options.exec or options.print_commands == PRINTED):
+    if options.json and (options.exec or options.print_commands == run_options.PRINTED):
         raise StewardError("--json excludes -X, and -C without a file")
-    check_can_run(options, tagged.source)
+    run_options.check_can_run(options, tagged.source)
     tagged.rules.check_usable()
     print_notes(never_seen(tagged))
     plan = fix(tagged, parse_options(options.option), _names(options, tagged))
     sets, over = job_sets(tagged.cluster, plan.jobs), failing_over(tagged.cluster)
-    if options.print_commands == PRINTED:
+    if options.print_commands == run_options.PRINTED:
         sys.stdout.write(script(sets, over))
         print_notes(f"{one.instance}: {one.text}" for one in plan.left)
     elif options.json:
@@ -81,13 +74,13 @@ def run_fix(options: argparse.Namespace, tagged: TaggedCluster) -> int:
         print_json({"version": VERSION, "moves": moves, "left": left, "job_sets": sets})
     else:
         sys.stdout.write(as_text(plan, len(sets)))
-    if options.print_commands not in (None, PRINTED):
-        write_script(options.print_commands, sets, over)
+    if options.print_commands not in (None, run_options.PRINTED):
+        run_options.write_script(options.print_commands, sets, over)
     done = True
     if options.exec and sets:
         sys.stdout.flush()
-        done = confirmed(options, tagged.cluster, sets)
-        done = done and run_moves(tagged.source, sets, "aggregate fix").complete
+        done = run_options.confirmed(options, tagged.cluster, sets)
+        done = done and run_options.run_moves(tagged.source, sets, "aggregate fix").complete
     return EXIT_OK if done and not plan.left else EXIT_FAILURE
 
 

@@ -14,25 +14,7 @@ from ganeti_steward.core.commands.manual import describe
 from ganeti_steward.core.commands.tables import Value, add_field_options, print_notes
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
 from ganeti_steward.core.model.cluster import INTERNALLY_MIRRORED
-from ganeti_steward.plugins.aggregates.cli.reading import (
-    TaggedCluster,
-    add_actions,
-    add_version_option,
-    check_template,
-    end_notes,
-    listed,
-    print_rows,
-    requesting_instances,
-    run_action,
-)
-from ganeti_steward.plugins.aggregates.cli.reserving import (
-    Wanted,
-    check_reserved,
-    creation,
-    instances_on,
-    release,
-    resolve,
-)
+from ganeti_steward.plugins.aggregates.cli import reading, reserving
 from ganeti_steward.plugins.aggregates.cli.tagging import print_changes
 from ganeti_steward.plugins.aggregates.cli.transfers import (
     LiveCluster,
@@ -72,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ),
         "release": ("put the nodes of a reservation back", _release, _describe_release),
     }
-    add_actions(parser, actions, writing=("create", "extend", "release"))
+    reading.add_actions(parser, actions, writing=("create", "extend", "release"))
 
 
 def _describe_release(parser: argparse.ArgumentParser) -> None:
@@ -129,18 +111,18 @@ def _change_options(parser: argparse.ArgumentParser) -> None:
 
 
 #: Runs the sub-command; returns the exit status.
-run: Final = run_action
+run: Final = reading.run_action
 
 
-def _take(options: argparse.Namespace, tagged: TaggedCluster) -> int:
+def _take(options: argparse.Namespace, tagged: reading.TaggedCluster) -> int:
     wanted = _wanted(options)
-    _, full = resolve(tagged, wanted.name)
+    _, full = reserving.resolve(tagged, wanted.name)
     end = checked_end(full, options.until, time.time)
     transfer = None
     if wanted.more and end and not options.node and options.count is None:
-        check_reserved(tagged, wanted.name)
+        reserving.check_reserved(tagged, wanted.name)
     else:
-        transfer = creation(tagged, wanted, secrets.token_hex(4))
+        transfer = reserving.creation(tagged, wanted, secrets.token_hex(4))
         print_notes(_notes(tagged, transfer))
     live, reason = _live(tagged), f"reserve {options.what} {options.name}"
     changes = end_changes(tagged, full, end) if end or not wanted.more else []
@@ -156,7 +138,7 @@ def _take(options: argparse.Namespace, tagged: TaggedCluster) -> int:
     return EXIT_OK
 
 
-def _wanted(options: argparse.Namespace) -> Wanted:
+def _wanted(options: argparse.Namespace) -> reserving.Wanted:
     """What the options request; raises StewardError."""
     count: int | None = options.count
     if count is not None and options.node:
@@ -167,25 +149,25 @@ def _wanted(options: argparse.Namespace) -> Wanted:
         raise StewardError("--from and names of nodes exclude each other")
     template, more = options.disk_template or "", options.what == "extend"
     if template:
-        check_template(template)
+        reading.check_template(template)
     if count is None:
         count = 2 if template in INTERNALLY_MIRRORED and not more else 1
     groups = () if options.groups is None else tuple(options.groups.split(","))
     nodes = tuple(options.node)
-    return Wanted(options.name, nodes, count, groups, more, template)
+    return reserving.Wanted(options.name, nodes, count, groups, more, template)
 
 
-def _notes(tagged: TaggedCluster, transfer: Transfer) -> list[str]:
+def _notes(tagged: reading.TaggedCluster, transfer: Transfer) -> list[str]:
     """What may surprise later."""
-    notes, there = [], instances_on(tagged, transfer.nodes)
+    notes, there = [], reserving.instances_on(tagged, transfer.nodes)
     if there:
-        notes.append(f"instances on these nodes stay there: {listed(there, every=False)}")
+        notes.append(f"instances on these nodes stay there: {reading.listed(there, every=False)}")
     nodes = (*transfer.nodes, *transfer.inside)
     if len(nodes) > 1 and (alone := lonely(tagged.cluster, nodes)):
         notes.append(
             "a drbd instance needs two nodes of one group; alone in theirs are " + ", ".join(alone)
         )
-    under, _ = resolve(tagged, transfer.target)
+    under, _ = reserving.resolve(tagged, transfer.target)
     if not under.claimable:
         notes.append(
             f"{under.prefix} is no required prefix: the tag {transfer.target} on an instance "
@@ -208,20 +190,20 @@ def _check_after(live: LiveCluster, transfer: Transfer, reason: str) -> None:
     run_transfer(live, back, f"{reason}: undone")
     done = "extended" if transfer.inside else "made"
     raise StewardError(
-        f"another command has put {listed(found)} in a reservation, or {done} "
-        f"{transfer.target} too; back in {transfer.source}: {listed(transfer.nodes)}"
+        f"another command has put {reading.listed(found)} in a reservation, or {done} "
+        f"{transfer.target} too; back in {transfer.source}: {reading.listed(transfer.nodes)}"
     )
 
 
-def _release(options: argparse.Namespace, tagged: TaggedCluster) -> int:
-    transfers = release(tagged, options.name, secrets.token_hex(4), force=options.force)
+def _release(options: argparse.Namespace, tagged: reading.TaggedCluster) -> int:
+    transfers = reserving.release(tagged, options.name, secrets.token_hex(4), force=options.force)
     live = _live(tagged)
     for transfer in transfers:
         if not options.dry_run:
             with Interrupts(interrupt_printer("the submitted job")) as interrupts:
                 run_transfer(live, transfer, f"reserve release {options.name}", interrupts)
         _print_transfer(options, transfer)
-    _, full = resolve(tagged, options.name)
+    _, full = reserving.resolve(tagged, options.name)
     changes = end_changes(tagged, full, "")
     if not options.dry_run:
         write_end(tagged, changes, f"reserve release {options.name}")
@@ -229,7 +211,7 @@ def _release(options: argparse.Namespace, tagged: TaggedCluster) -> int:
     return EXIT_OK
 
 
-def _live(tagged: TaggedCluster) -> LiveCluster:
+def _live(tagged: reading.TaggedCluster) -> LiveCluster:
     # Both clients read tags too; the source declares only what running jobs needs.
     return cast("LiveCluster", tagged.jobs)
 
@@ -266,25 +248,28 @@ def _describe_list(parser: argparse.ArgumentParser) -> None:
         units=_DATES,
     )
     add_field_options(parser, FIELDS)
-    add_version_option(parser)
+    reading.add_version_option(parser)
 
 
-def _list(options: argparse.Namespace, tagged: TaggedCluster) -> int:
+def _list(options: argparse.Namespace, tagged: reading.TaggedCluster) -> int:
     """Print them, and notes on those that have ended or end soon."""
-    requesting = requesting_instances(tagged)
+    requesting = reading.requesting_instances(tagged)
     found = reservations(tagged.rules)
     rows = [
         _row(tagged, under, members, requesting.get(members.name, []))
         for under in found
         for members in (under.free, *under.taken)
     ]
-    print_rows(options, "reservations", FIELDS, _USUAL, rows, _NEW)
-    print_notes(end_notes(tagged.rules, time.time))
+    reading.print_rows(options, "reservations", FIELDS, _USUAL, rows, _NEW)
+    print_notes(reading.end_notes(tagged.rules, time.time))
     return EXIT_OK
 
 
 def _row(
-    tagged: TaggedCluster, under: PrefixReservations, members: Members, requested_by: Sequence[str]
+    tagged: reading.TaggedCluster,
+    under: PrefixReservations,
+    members: Members,
+    requested_by: Sequence[str],
 ) -> dict[str, Value]:
     state = "free" if members.name == under.free.name else "reserved"
     if members.name.startswith(f"{under.prefix}{TRANSIT}"):
@@ -297,7 +282,7 @@ def _row(
         "nodes": members.nodes,
         "groups": [groups[uuid] for uuid in members.groups],
         "requested_by": requested_by,
-        "instances": instances_on(tagged, members.nodes),
+        "instances": reserving.instances_on(tagged, members.nodes),
         "until": tagged.rules.until.get(members.name) or "-",
         "entitled": entitled_text(tagged.rules.entitled, members.name) or "-",
     }

@@ -15,16 +15,8 @@ from ganeti_steward.allocators.jobs.run_jobs import Result
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.jobs import Jobs
 from ganeti_steward.core.model.site_rules import TAG_PREFIX
+from ganeti_steward.plugins.aggregates.cli import tagging
 from ganeti_steward.plugins.aggregates.cli.reading import TaggedCluster
-from ganeti_steward.plugins.aggregates.cli.tagging import (
-    CLUSTER,
-    NODE,
-    TagChange,
-    complaint,
-    run_stages,
-    succeeded,
-    uncertain,
-)
 from ganeti_steward.plugins.aggregates.language.expression import ExpressionError
 from ganeti_steward.plugins.aggregates.language.limits import Clock, day
 from ganeti_steward.plugins.aggregates.language.tags import (
@@ -66,13 +58,13 @@ class Transfer(NamedTuple):
         """The aggregate the nodes are in while they are moved."""
         return f"{self.prefix}{TRANSIT}{self.word}"
 
-    def changes(self, aggregate: str, *, removed: bool) -> list[TagChange]:
+    def changes(self, aggregate: str, *, removed: bool) -> list[tagging.TagChange]:
         """One aggregate for every node."""
         tag = (aggregate_tag(aggregate),)
-        return [TagChange(NODE, node, tag, removed) for node in self.nodes]
+        return [tagging.TagChange(tagging.NODE, node, tag, removed) for node in self.nodes]
 
     @property
-    def stages(self) -> list[list[TagChange]]:
+    def stages(self) -> list[list[tagging.TagChange]]:
         """Enter the transit aggregate, leave the source, enter the target, leave the first."""
         return [
             self.changes(self.transit, removed=False),
@@ -91,12 +83,12 @@ def run_transfer(
     live: LiveCluster, transfer: Transfer, reason: str, interrupts: Callable[[], int] = lambda: 0
 ) -> None:
     """Do it; raises StewardError when it cannot be done, after undoing what was done."""
-    result = run_stages(live, transfer.stages, reason, interrupts)
+    result = tagging.run_stages(live, transfer.stages, reason, interrupts)
     if result.complete:
         return
-    faults = complaint(result)
+    faults = tagging.complaint(result)
     try:
-        undone = not uncertain(result) and _undo(live, transfer, result, reason)
+        undone = not tagging.uncertain(result) and _undo(live, transfer, result, reason)
         ending = "nothing is changed" if undone else _left(transfer, live)
     except StewardError as err:
         ending = f"{err}; look at the tags of {', '.join(transfer.nodes)}"
@@ -106,15 +98,15 @@ def run_transfer(
 def _undo(live: LiveCluster, transfer: Transfer, result: Result, reason: str) -> bool:
     """Whether everything is as it was."""
     _, leaving, entering, _ = transfer.stages
-    left = {change.name for change in succeeded(result, leaving)}
-    entered = {change.name for change in succeeded(result, entering)}
+    left = {change.name for change in tagging.succeeded(result, leaving)}
+    entered = {change.name for change in tagging.succeeded(result, entering)}
     back = recovery(transfer, node_tags(live), left, entered)
-    return run_stages(live, back, f"{reason}: undone").complete
+    return tagging.run_stages(live, back, f"{reason}: undone").complete
 
 
 def recovery(
     transfer: Transfer, tags: Tags, left: Collection[str], entered: Collection[str]
-) -> list[list[TagChange]]:
+) -> list[list[tagging.TagChange]]:
     """What takes everything back.
 
     ``tags``: as they are now; ``left``: the nodes this command took out of the source;
@@ -125,11 +117,11 @@ def recovery(
     back, leave, open_up = [], [], []
     for node in transfer.nodes:
         if node in left:
-            back.append(TagChange(NODE, node, (source,)))
+            back.append(tagging.TagChange(tagging.NODE, node, (source,)))
         if node in entered and (target := aggregate_tag(transfer.target)) in tags[node]:
-            leave.append(TagChange(NODE, node, (target,), removed=True))
+            leave.append(tagging.TagChange(tagging.NODE, node, (target,), removed=True))
         if transit in tags[node]:
-            open_up.append(TagChange(NODE, node, (transit,), removed=True))
+            open_up.append(tagging.TagChange(tagging.NODE, node, (transit,), removed=True))
     return [back, leave, open_up]
 
 
@@ -173,34 +165,34 @@ def checked_end(name: str, date: str | None, clock: Clock) -> str:
     return tag
 
 
-def end_changes(tagged: TaggedCluster, name: str, tag: str) -> list[TagChange]:
+def end_changes(tagged: TaggedCluster, name: str, tag: str) -> list[tagging.TagChange]:
     """What gives a reservation the end ``tag`` names; empty: none."""
     old = [one for one in tagged.cluster.tags if one != tag and _is_end(one, name)]
-    changes = [TagChange(CLUSTER, "", tuple(old), removed=True)] if old else []
+    changes = [tagging.TagChange(tagging.CLUSTER, "", tuple(old), removed=True)] if old else []
     if tag and tag not in tagged.cluster.tags:
-        changes.append(TagChange(CLUSTER, "", (tag,)))
+        changes.append(tagging.TagChange(tagging.CLUSTER, "", (tag,)))
     return changes
 
 
 def write_end(
     tagged: TaggedCluster,
-    changes: list[TagChange],
+    changes: list[tagging.TagChange],
     reason: str,
     interrupts: Callable[[], int] = lambda: 0,
 ) -> None:
     """Write it; raises StewardError."""
     # One after the other: both are of the cluster.
-    result = run_stages(tagged.jobs, [[change] for change in changes], reason, interrupts)
+    result = tagging.run_stages(tagged.jobs, [[change] for change in changes], reason, interrupts)
     if not result.complete:
         wanted = "; ".join(change.sentence for change in changes)
-        raise StewardError(f"{complaint(result)}; perhaps not done: {wanted}")
+        raise StewardError(f"{tagging.complaint(result)}; perhaps not done: {wanted}")
 
 
 def _is_end(tag: str, name: str) -> bool:
     if not tag.startswith(f"steward:{UNTIL}:"):
         return False
     try:
-        declared = read_tag(CLUSTER, tag)
+        declared = read_tag(tagging.CLUSTER, tag)
     except ExpressionError:
         return False
     return isinstance(declared, Declared) and declared.name == name

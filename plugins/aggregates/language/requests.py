@@ -27,19 +27,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ganeti_steward.core.model.site_rules import ROLES
-from ganeti_steward.plugins.aggregates.language.expression import (
-    TAG,
-    TEXT,
-    ExpressionError,
-    Spelling,
-    Term,
-    checked_role,
-    checked_suffix,
-    parse_text,
-    parse_value,
-    term_text,
-    value_text,
-)
+from ganeti_steward.plugins.aggregates.language import expression
 
 if TYPE_CHECKING:
     from ganeti_steward.core.model.cluster import Cluster, Instance
@@ -56,7 +44,7 @@ _WEIGHT: Final = re.compile(r"[0-9]{1,5}(\.[0-9]{1,3})?", re.ASCII)
 class Soft(NamedTuple):
     """One value of ``prefer`` or ``avoid``."""
 
-    term: Term
+    term: expression.Term
     """the aggregates, and the role it is for; never negative"""
     avoid: bool
     weight: float
@@ -68,16 +56,16 @@ class Soft(NamedTuple):
         return self.weight if self.avoid != mine.isdisjoint(self.term.names) else 0.0
 
 
-def parse_soft(word: str, text: str, spelling: Spelling, role: str = "") -> Soft:
+def parse_soft(word: str, text: str, spelling: expression.Spelling, role: str = "") -> Soft:
     """A value of ``word``, without it; raises ExpressionError."""
     if role and role not in ROLES:
         known = ", ".join(ROLES)
-        raise ExpressionError(f"{word} is for no role {role!a} (known: {known})")
+        raise expression.ExpressionError(f"{word} is for no role {role!a} (known: {known})")
     value, star, number = text.partition("*")
-    term = parse_value(value, spelling, role)
+    term = expression.parse_value(value, spelling, role)
     if term.negative:
         other = AVOID if word == PREFER else PREFER
-        raise ExpressionError(
+        raise expression.ExpressionError(
             f'"{spelling.negation}" cannot stand behind {word} (meant: {other} ?)'
         )
     return Soft(term, word == AVOID, _weight(number) if star else 1.0)
@@ -86,31 +74,37 @@ def parse_soft(word: str, text: str, spelling: Spelling, role: str = "") -> Soft
 def _weight(text: str) -> float:
     weight = float(text) if _WEIGHT.fullmatch(text) else 0.0
     if not 0 < weight <= MOST:
-        raise ExpressionError(f"the weight {text!a} is no number above 0, up to {MOST:g}")
+        raise expression.ExpressionError(
+            f"the weight {text!a} is no number above 0, up to {MOST:g}"
+        )
     return weight
 
 
-def parse_requested(text: str) -> Term | Soft:
+def parse_requested(text: str) -> expression.Term | Soft:
     """What an instance requests, in the configuration's spelling; raises ExpressionError."""
     key, equals, value = text.partition("=")
     word, underscore, role = key.partition("_")
     if not equals or word not in (PREFER, AVOID):
-        return checked_role(parse_text(text))
-    return parse_soft(word, value, TEXT, checked_suffix(role) if underscore else "")
+        return expression.checked_role(expression.parse_text(text))
+    return parse_soft(
+        word, value, expression.TEXT, expression.checked_suffix(role) if underscore else ""
+    )
 
 
-def requested_text(one: Term | Soft) -> str:
+def requested_text(one: expression.Term | Soft) -> str:
     """What an instance requests, in the configuration's spelling."""
-    if isinstance(one, Term):
-        return term_text(one)
+    if isinstance(one, expression.Term):
+        return expression.term_text(one)
     word = AVOID if one.avoid else PREFER
     role = f"_{one.term.role}" if one.term.role else ""
-    return f"{word}{role}={value_text(one.term, TEXT)}*{one.weight:g}"
+    return f"{word}{role}={expression.value_text(one.term, expression.TEXT)}*{one.weight:g}"
 
 
 def soft_tag(word: str, suffix: str, text: str) -> Soft:
     """The value of a tag ``prefer:...`` or ``avoid.ROLE:...``; raises ExpressionError."""
-    return parse_soft(word, text, TAG, checked_suffix(suffix) if suffix else "")
+    return parse_soft(
+        word, text, expression.TAG, expression.checked_suffix(suffix) if suffix else ""
+    )
 
 
 #: What an automatic request may depend on.
@@ -129,7 +123,7 @@ class Ask(NamedTuple):
     """a key of `PROPERTIES`"""
     pattern: str
     """of the property's value, as the shell's; empty: it is not known"""
-    requests: tuple[Term | Soft, ...]
+    requests: tuple[expression.Term | Soft, ...]
 
     def fits(self, value: str) -> bool:
         """Whether it is about instances with this value; nothing but ``""`` fits an unknown one."""
@@ -172,8 +166,10 @@ def _unknown(kind: str) -> str:
 def ask_tag(kind: str, text: str) -> Ask:
     """The value of the cluster tag ``ask.KIND:PATTERN+VALUE``; raises ExpressionError."""
     if kind not in PROPERTIES:
-        raise ExpressionError(f"ask.{kind} is unknown (known: {', '.join(PROPERTIES)})")
+        raise expression.ExpressionError(f"ask.{kind} is unknown (known: {', '.join(PROPERTIES)})")
     pattern, plus, value = text.partition("+")
     if not plus:
-        raise ExpressionError(f"names no aggregate (meant: 'steward:ask.{kind}:{text}+NAME' ?)")
-    return Ask(kind, pattern, (parse_value(value, TAG),))
+        raise expression.ExpressionError(
+            f"names no aggregate (meant: 'steward:ask.{kind}:{text}+NAME' ?)"
+        )
+    return Ask(kind, pattern, (expression.parse_value(value, expression.TAG),))

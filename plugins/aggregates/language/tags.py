@@ -32,25 +32,8 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from ganeti_steward.core.model.site_rules import TAG_PREFIX
-from ganeti_steward.plugins.aggregates.language.expression import (
-    TAG,
-    ExpressionError,
-    Term,
-    checked_name,
-    checked_prefix,
-    checked_suffix,
-    parse_value,
-)
+from ganeti_steward.plugins.aggregates.language import expression, requests
 from ganeti_steward.plugins.aggregates.language.limits import checked_date, entitled_by
-from ganeti_steward.plugins.aggregates.language.requests import (
-    AVOID,
-    PREFER,
-    PROPERTIES,
-    Ask,
-    Soft,
-    ask_tag,
-    soft_tag,
-)
 
 #: The version of the tags, and of the data that commands print about aggregates.
 VERSION: Final = 2
@@ -85,15 +68,17 @@ KEYS: Final[Mapping[str, tuple[str, ...]]] = {
         ENTITLED_TAG,
         ENTITLED_INSTANCE,
         UNTIL,
-        *(f"{ASK}.{kind}" for kind in PROPERTIES),
+        *(f"{ASK}.{kind}" for kind in requests.PROPERTIES),
         AGGREGATES_VERSION,
     ),
     GROUP: (AGGREGATE,),
     NODE: (AGGREGATE, UNIT),
-    INSTANCE: (MEMBER_OF, POOL, PREFER, AVOID),
+    INSTANCE: (MEMBER_OF, POOL, requests.PREFER, requests.AVOID),
 }
 #: Keys that the version before does not know.
-_NEW: Final = frozenset({ENTITLED_TAG, ENTITLED_INSTANCE, UNTIL, ASK, PREFER, AVOID})
+_NEW: Final = frozenset(
+    {ENTITLED_TAG, ENTITLED_INSTANCE, UNTIL, ASK, requests.PREFER, requests.AVOID}
+)
 
 _OBJECTS: Final[Mapping[str, str]] = {
     CLUSTER: "the cluster",
@@ -150,7 +135,9 @@ class Declared(NamedTuple):
 
 
 @lru_cache(maxsize=8192)
-def read_tag(kind: str, tag: str, version: int = VERSION) -> Declared | Term | Soft | Ask:
+def read_tag(
+    kind: str, tag: str, version: int = VERSION
+) -> Declared | expression.Term | requests.Soft | requests.Ask:
     """What a tag below the prefix means on a kind of object; raises ExpressionError.
 
     ``version``: of the tags, one of `VERSIONS`.
@@ -158,23 +145,23 @@ def read_tag(kind: str, tag: str, version: int = VERSION) -> Declared | Term | S
     key, colon, rest = tag.removeprefix(TAG_PREFIX).partition(":")
     word, dot, suffix = key.partition(".")
     if version < VERSION and word in _NEW:
-        raise ExpressionError(
+        raise expression.ExpressionError(
             f"{word} is of version {VERSION} of the tags; this cluster's are of version {version}"
         )
     if kind == INSTANCE and word == MEMBER_OF:
         return _term(dot, suffix, colon, rest)
-    if kind == INSTANCE and word in (PREFER, AVOID):
-        return soft_tag(word, suffix, rest)
+    if kind == INSTANCE and word in (requests.PREFER, requests.AVOID):
+        return requests.soft_tag(word, suffix, rest)
     if kind == CLUSTER and word == ASK:
-        return ask_tag(suffix, rest)
+        return requests.ask_tag(suffix, rest)
     if key not in KEYS[kind]:
-        raise ExpressionError(_unknown(kind, key))
+        raise expression.ExpressionError(_unknown(kind, key))
     return _declared(kind, key, rest, version)
 
 
 def _declared(kind: str, key: str, rest: str, version: int) -> Declared:
     if key in (FORBIDDEN_PREFIX, REQUIRED_PREFIX):
-        return Declared(key, checked_prefix(rest))
+        return Declared(key, expression.checked_prefix(rest))
     if key == POOL and kind == INSTANCE:
         return Declared(key, "", checked_part(rest, POOL))
     if key in (UNIT, POOL):
@@ -183,14 +170,14 @@ def _declared(kind: str, key: str, rest: str, version: int) -> Declared:
         return _assigned(key, rest)
     if key == AGGREGATES_VERSION:
         return Declared(key, checked_version(rest))
-    return Declared(key, checked_name(rest, TAG))
+    return Declared(key, expression.checked_name(rest, expression.TAG))
 
 
 def checked_version(text: str) -> str:
     """The number of a version that is understood; raises ExpressionError."""
     if text not in map(str, VERSIONS):
         known = " and ".join(map(str, VERSIONS))
-        raise ExpressionError(f"version {text!a} is unknown here (understood: {known})")
+        raise expression.ExpressionError(f"version {text!a} is unknown here (understood: {known})")
     return text
 
 
@@ -200,18 +187,18 @@ def _assigned(key: str, rest: str) -> Declared:
     if not plus or not what:
         words = {ENTITLED_TAG: "TAG", ENTITLED_INSTANCE: "INSTANCE", UNTIL: "YYYY-MM-DD"}
         meant = f"{TAG_PREFIX}{key}:{name or 'NAME'}+{words[key]}"
-        raise ExpressionError(f"is incomplete (meant: {meant!a} ?)")
+        raise expression.ExpressionError(f"is incomplete (meant: {meant!a} ?)")
     if key == UNTIL:
-        return Declared(key, checked_name(name, TAG), checked_date(what))
+        return Declared(key, expression.checked_name(name, expression.TAG), checked_date(what))
     return Declared(key, entitled_by(name, tag=what).aggregate, what)
 
 
-def _term(dot: str, suffix: str, colon: str, rest: str) -> Term:
-    role = checked_suffix(suffix) if dot else ""
+def _term(dot: str, suffix: str, colon: str, rest: str) -> expression.Term:
+    role = expression.checked_suffix(suffix) if dot else ""
     if not colon:
         meant = f"{TAG_PREFIX}{MEMBER_OF}{dot}{role}:NAME"
-        raise ExpressionError(f"names no aggregate (meant: {meant!a} ?)")
-    return parse_value(rest, TAG, role)
+        raise expression.ExpressionError(f"names no aggregate (meant: {meant!a} ?)")
+    return expression.parse_value(rest, expression.TAG, role)
 
 
 def _owned(key: str, rest: str, *, bare: bool) -> Declared:
@@ -222,14 +209,14 @@ def _owned(key: str, rest: str, *, bare: bool) -> Declared:
     word, colon, name = tail.partition(":")
     if word != AGGREGATE or not colon:
         meant = f"{TAG_PREFIX}{key}:{owner or key.upper()}:{AGGREGATE}:NAME"
-        raise ExpressionError(f"names no aggregate (meant: {meant!a} ?)")
-    return Declared(key, checked_name(name, TAG), checked_part(owner, key))
+        raise expression.ExpressionError(f"names no aggregate (meant: {meant!a} ?)")
+    return Declared(key, expression.checked_name(name, expression.TAG), checked_part(owner, key))
 
 
 def checked_part(name: str, key: str) -> str:
     """The name of a unit or a pool; raises ExpressionError."""
     if not _PART.fullmatch(name):
-        raise ExpressionError(
+        raise expression.ExpressionError(
             f"{name!a} is no name of a {key} (1 to 64 ASCII letters, digits and _ - . / @)"
         )
     return name
@@ -248,9 +235,11 @@ def _unknown(kind: str, key: str) -> str:
 
 def aggregate_tag(name: str) -> str:
     """The tag of a node or node group that is in an aggregate; raises ExpressionError."""
-    return f"{TAG_PREFIX}{AGGREGATE}:{checked_name(name, TAG)}"
+    return f"{TAG_PREFIX}{AGGREGATE}:{expression.checked_name(name, expression.TAG)}"
 
 
 def until_tag(name: str, date: str) -> str:
     """The cluster tag of the last day of an aggregate; raises ExpressionError."""
-    return f"{TAG_PREFIX}{UNTIL}:{checked_name(name, TAG)}+{checked_date(date)}"
+    return (
+        f"{TAG_PREFIX}{UNTIL}:{expression.checked_name(name, expression.TAG)}+{checked_date(date)}"
+    )

@@ -6,24 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from ganeti_steward.core.json_reader import quoted
+from ganeti_steward.plugins.filters import scheduling
 from ganeti_steward.plugins.filters.analysis.blame import Evaluated, evaluated
 from ganeti_steward.plugins.filters.chain import Applying, Chain, known
 from ganeti_steward.plugins.filters.filter_rules import RATE_LIMIT, FilterRule
 from ganeti_steward.plugins.filters.jobs import QUEUED, RUNNING, Job
 from ganeti_steward.plugins.filters.language import Dialect
 from ganeti_steward.plugins.filters.rule_notes import noted_action, shown_action
-from ganeti_steward.plugins.filters.scheduling import (
-    BUCKET,
-    DEPENDS,
-    FULL,
-    LIMIT,
-    PAUSED,
-    UNKNOWN,
-    Pass,
-    Waiting,
-    buckets_of,
-    schedule,
-)
 
 
 class RuleStep(NamedTuple):
@@ -62,7 +51,7 @@ def explain(
     job, chain = queue[number], Chain(rules, dialect)
     steps = tuple(_step(link.rule, dialect, job) for link in chain.links)
     applying = chain.applying(job)
-    result = schedule(queue.values(), chain, most)
+    result = scheduling.schedule(queue.values(), chain, most)
     return Explanation(job, steps, applying, outcome_text(job, applying, result, queue, dialect))
 
 
@@ -83,7 +72,7 @@ _SHOWN: Final = 10
 def outcome_text(
     job: Job,
     applying: Applying,
-    result: Pass,
+    result: scheduling.Pass,
     queue: Mapping[int, Job],
     dialect: Dialect,
 ) -> str:
@@ -106,27 +95,27 @@ def rule_name(rule: FilterRule) -> str:
 
 def _places(job: Job, applying: FilterRule | None, dialect: Dialect) -> str:
     """The limits for which a started job counts."""
-    counts = [f"the bucket {quoted(name)}" for name in buckets_of(job, dialect)]
+    counts = [f"the bucket {quoted(name)}" for name in scheduling.buckets_of(job, dialect)]
     if applying is not None and applying.action == RATE_LIMIT:
         counts.append(rule_name(applying))
     return f"; it takes a place of {' and of '.join(counts)}" if counts else ""
 
 
-def _waits(waiting: Waiting, result: Pass, queue: Mapping[int, Job]) -> str:
+def _waits(waiting: scheduling.Waiting, result: scheduling.Pass, queue: Mapping[int, Job]) -> str:
     behind = _jobs(waiting.behind, result, queue)
-    if waiting.cause == DEPENDS:
+    if waiting.cause == scheduling.DEPENDS:
         return f"it waits for jobs that it depends on: {behind}"
-    if waiting.cause == BUCKET:
+    if waiting.cause == scheduling.BUCKET:
         most = _at_a_time(waiting.limit)
         return f"the bucket {quoted(waiting.bucket)} of its reasons allows {most}: {behind}"
-    if waiting.cause == FULL:
+    if waiting.cause == scheduling.FULL:
         return f"the cluster runs {_at_a_time(waiting.limit)}: {behind}"
     assert waiting.rule is not None
-    if waiting.cause == UNKNOWN:
+    if waiting.cause == scheduling.UNKNOWN:
         return f"it is unknown whether {rule_name(waiting.rule)} applies to it: {waiting.why}"
-    if waiting.cause == LIMIT:
+    if waiting.cause == scheduling.LIMIT:
         return f"{rule_name(waiting.rule)} allows {_at_a_time(waiting.limit)}: {behind}"
-    assert waiting.cause == PAUSED
+    assert waiting.cause == scheduling.PAUSED
     released = "the rule is replaced or deleted"
     if noted_action(waiting.rule) is not None:
         released = "the maintenance daemon releases it"
@@ -137,13 +126,13 @@ def _at_a_time(limit: int) -> str:
     return "1 job at a time" if limit == 1 else f"{limit} jobs at a time"
 
 
-def _jobs(numbers: Sequence[int], result: Pass, queue: Mapping[int, Job]) -> str:
+def _jobs(numbers: Sequence[int], result: scheduling.Pass, queue: Mapping[int, Job]) -> str:
     shown = [f"{one} ({_state(one, result, queue)})" for one in numbers[:_SHOWN]]
     more = len(numbers) - _SHOWN
     return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
 
 
-def _state(number: int, result: Pass, queue: Mapping[int, Job]) -> str:
+def _state(number: int, result: scheduling.Pass, queue: Mapping[int, Job]) -> str:
     """Of a job that another one waits for."""
     job, waiting = queue[number], result.waiting.get(number)
     if waiting is None:

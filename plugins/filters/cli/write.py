@@ -16,6 +16,7 @@ from ganeti_steward.core.commands.tables import print_notes
 from ganeti_steward.core.config.load import config_path, load_config
 from ganeti_steward.core.errors import EXIT_OK, StewardError, join_faults
 from ganeti_steward.core.json_reader import quoted
+from ganeti_steward.plugins.filters import rule_text
 from ganeti_steward.plugins.filters.actions.calling import plugins_with_actions
 from ganeti_steward.plugins.filters.actions.holding import ACTIONS, fault_of
 from ganeti_steward.plugins.filters.cli.cluster import (
@@ -38,15 +39,6 @@ from ganeti_steward.plugins.filters.rule_notes import (
     note_of,
     noted_action,
     read_action,
-)
-from ganeti_steward.plugins.filters.rule_text import (
-    EXAMPLE_UUID,
-    checked_ascii,
-    checked_uuid,
-    parsed_action,
-    parsed_predicates,
-    parsed_priority,
-    user_reasons,
 )
 
 #: Option of a rule -> what its value is called, what it is, and what holds without it in a new one.
@@ -118,13 +110,9 @@ def check_rules(rules: Iterable[FilterRule]) -> None:
 
 def replace_options(parser: argparse.ArgumentParser) -> None:
     """The options of gnt-filter's replace, and ``--force``."""
-    describe(
-        parser,
-        {
-            f"gnt-steward filter replace {EXAMPLE_UUID} --priority 5": "another priority",
-            f"gnt-steward filter replace {EXAMPLE_UUID}": "the same rule, a new watermark",
-        },
-    )
+    example = f"gnt-steward filter replace {rule_text.EXAMPLE_UUID}"
+    examples = {f"{example} --priority 5": "another priority"}
+    describe(parser, {**examples, example: "the same rule, a new watermark"})
     parser.add_argument("uuid", metavar="UUID", help="the rule; it is created when there is none")
     for name, (metavar, text, _) in _RULE.items():
         help_text = f"{text}; default: as it is; in a new rule as with add"
@@ -138,7 +126,7 @@ def replace_options(parser: argparse.ArgumentParser) -> None:
 
 def _replace(options: argparse.Namespace) -> int:
     """Write the rule, which also gives it a new watermark, and print its uuid."""
-    new, now = FilterRule(checked_uuid(options.uuid)), time.time_ns()
+    new, now = FilterRule(rule_text.checked_uuid(options.uuid)), time.time_ns()
     # What is wrong with the options comes before anything that concerns the cluster.
     described(options, new, now)
     rules = FilterRules(live_client(options))
@@ -153,7 +141,7 @@ def _replace(options: argparse.Namespace) -> int:
 
 def delete_options(parser: argparse.ArgumentParser) -> None:
     """The rules to delete."""
-    describe(parser, {f"gnt-steward filter delete {EXAMPLE_UUID}": "delete one rule"})
+    describe(parser, {f"gnt-steward filter delete {rule_text.EXAMPLE_UUID}": "delete one rule"})
     parser.add_argument("uuid", nargs="+", metavar="UUID", help="the rules")
     parser.add_argument("--force", action="store_true", help="delete also what a program needs")
     add_source_options(parser, positional=False, files=False)
@@ -179,12 +167,12 @@ def described(options: argparse.Namespace, before: FilterRule, now: int) -> Filt
     """
     rule, priority = before, None
     if options.priority is not None:
-        priority = parsed_priority(options.priority)
+        priority = rule_text.parsed_priority(options.priority)
     if options.predicates is not None:
-        rule = rule._replace(predicates=parsed_predicates(options.predicates))
+        rule = rule._replace(predicates=rule_text.parsed_predicates(options.predicates))
     if options.reason is not None:
         noted = tuple(reason for reason in rule.reasons if reason.source == ACTION_SOURCE)
-        rule = rule._replace(reasons=(*user_reasons(options.reason, now), *noted))
+        rule = rule._replace(reasons=(*rule_text.user_reasons(options.reason, now), *noted))
     if options.action is not None:
         rule = with_action(rule, options.action, now)
     return with_priority(rule, priority)
@@ -195,7 +183,7 @@ def with_action(rule: FilterRule, text: str, now: int) -> FilterRule:
     others = tuple(reason for reason in rule.reasons if reason.source != ACTION_SOURCE)
     noted = _noted(text)
     if noted is None:
-        action, limit = parsed_action(text)
+        action, limit = rule_text.parsed_action(text)
         return rule._replace(action=action, limit=limit, reasons=others)
     return rule._replace(action=PAUSE, limit=0, reasons=(*others, note_of(noted, now)))
 
@@ -222,7 +210,7 @@ def _noted(text: str) -> NotedAction | None:
 
     Raises StewardError where no plugin can know it: a misspelt one would hold jobs forever.
     """
-    action = read_action(checked_ascii("action", text))
+    action = read_action(rule_text.checked_ascii("action", text))
     if action is None or action.name in (*PLAIN_ACTIONS, RATE_LIMIT):
         return None
     if action.name in ACTIONS:

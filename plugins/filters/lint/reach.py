@@ -9,18 +9,7 @@ from functools import lru_cache, partial
 from typing import Any, Final, NamedTuple
 
 from ganeti_steward.core.json_nesting import load_json
-from ganeti_steward.plugins.filters.expressions import (
-    ANY,
-    EITHER,
-    MISMATCH,
-    Outcomes,
-    Part,
-    by_type,
-    compiled,
-    of_value,
-    outcomes,
-    strings_first,
-)
+from ganeti_steward.plugins.filters import expressions
 from ganeti_steward.plugins.filters.jobs import Job
 from ganeti_steward.plugins.filters.language import COMPARISONS, LUXID, fields_of, leaves
 from ganeti_steward.plugins.filters.lint.opcode_table import (
@@ -70,32 +59,34 @@ def named_by(expression: Any) -> frozenset[str]:
 @lru_cache(maxsize=1000)
 def _named_by(text: str) -> frozenset[str]:
     """Of an expression as JSON."""
-    part = compiled(load_json(text))
+    part = expressions.compiled(load_json(text))
     return _once(
         frozenset(
-            name for name in opcode_table() if True in outcomes(part, partial(_by_name, name))
+            name
+            for name in opcode_table()
+            if True in expressions.outcomes(part, partial(_by_name, name))
         )
     )
 
 
-def _by_name(name: str, leaf: Part) -> Outcomes:
+def _by_name(name: str, leaf: expressions.Part) -> expressions.Outcomes:
     """Of a leaf for an opcode of which the name alone is known."""
-    return of_value(leaf, name) if leaf.expression[1] == NAME else ANY
+    return expressions.of_value(leaf, name) if leaf.expression[1] == NAME else expressions.ANY
 
 
-def reason_leaf(leaf: Part) -> Outcomes:
+def reason_leaf(leaf: expressions.Part) -> expressions.Outcomes:
     """Of a leaf for any reason: luxid compares them and does nothing else (job-filters 2.2)."""
     operator, field = leaf.expression[:2]
     if operator not in COMPARISONS or field not in REASON_FIELDS:
-        return MISMATCH
-    return by_type(leaf, REASON_FIELDS[field])
+        return expressions.MISMATCH
+    return expressions.by_type(leaf, REASON_FIELDS[field])
 
 
-def _own_leaf(leaf: Part) -> Outcomes:
+def _own_leaf(leaf: expressions.Part) -> expressions.Outcomes:
     """Of the reason that luxid adds: what cannot be equal to it is known."""
     ends = reason_leaf(leaf)
     operator, field, *value = leaf.expression
-    if ends == EITHER and operator in ("=", "==", "!=") and field in _OWN:
+    if ends == expressions.EITHER and operator in ("=", "==", "!=") and field in _OWN:
         return ends if _OWN[field].match(value[0]) else frozenset({operator == "!="})
     return ends
 
@@ -121,15 +112,18 @@ _REMEMBERED: Final = 2**15
 @lru_cache(maxsize=_REMEMBERED)
 def _of_reasons(text: str) -> Reach:
     """Of an expression as JSON."""
-    part = compiled(load_json(text), strings_first)
-    return Reach(True in outcomes(part, reason_leaf), outcomes(part, _own_leaf) == {True})
+    part = expressions.compiled(load_json(text), expressions.strings_first)
+    return Reach(
+        True in expressions.outcomes(part, reason_leaf),
+        expressions.outcomes(part, _own_leaf) == {True},
+    )
 
 
 @lru_cache(maxsize=_REMEMBERED)
 def _of_opcodes(text: str) -> Reach:
     """Of an expression as JSON."""
     expression = load_json(text)
-    part, fields = compiled(expression), fields_of(expression)
+    part, fields = expressions.compiled(expression), fields_of(expression)
     ends = {name: _opcode_outcomes(part, fields, name) for name in opcode_table()}
     possible = _once(frozenset(name for name, one in ends.items() if True in one))
     sure = _once(frozenset(name for name, one in ends.items() if one == {True}))
@@ -142,19 +136,21 @@ def _once(names: frozenset[str]) -> frozenset[str]:
     return names
 
 
-def _opcode_outcomes(part: Part, fields: set[str], opcode: str) -> Outcomes:
+def _opcode_outcomes(part: expressions.Part, fields: set[str], opcode: str) -> expressions.Outcomes:
     """Of an expression for an opcode, whatever its parameters are."""
     known = {field: parameter(opcode, field) for field in fields}
     if any(one is None or is_common(field) for field, one in known.items()):
-        return MISMATCH
+        return expressions.MISMATCH
 
-    def of_opcode(leaf: Part) -> Outcomes:
+    def of_opcode(leaf: expressions.Part) -> expressions.Outcomes:
         field = leaf.expression[1]
         if field == NAME:
-            return of_value(leaf, opcode)
+            return expressions.of_value(leaf, opcode)
         one = known[field]
         assert one
-        return by_type(leaf, one.kind)
+        return expressions.by_type(leaf, one.kind)
 
-    ends = outcomes(part, of_opcode)
-    return ends | MISMATCH if any(one and one.optional for one in known.values()) else ends
+    ends = expressions.outcomes(part, of_opcode)
+    return (
+        ends | expressions.MISMATCH if any(one and one.optional for one in known.values()) else ends
+    )

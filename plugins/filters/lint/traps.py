@@ -12,26 +12,7 @@ from itertools import combinations
 from typing import Any, Final
 
 from ganeti_steward.core.json_reader import quoted
-from ganeti_steward.plugins.filters.expressions import (
-    Outcomes,
-    Part,
-    by_type,
-    compiled,
-    of_value,
-    strings_first,
-)
-from ganeti_steward.plugins.filters.language import (
-    AND,
-    COMPARISONS,
-    COMPOUNDS,
-    MATCHES,
-    NOT,
-    OR,
-    TRUE,
-    fields_of,
-    leaves,
-    nodes,
-)
+from ganeti_steward.plugins.filters import expressions, language
 from ganeti_steward.plugins.filters.lint.opcode_table import (
     NAME,
     TYPES,
@@ -58,16 +39,16 @@ def traps(name: str, expression: Any, place: str) -> Iterator[Trap]:
     """All traps in a valid expression of the predicate ``name``."""
     scope = named_by(expression) if name == "opcode" else frozenset[str]()
     of_leaf = {"reason": _of_reason, "jobid": _of_job}.get(name, partial(_of_opcode, scope))
-    for where, part in nodes(expression, place):
+    for where, part in language.nodes(expression, place):
         text = ""
-        if part[0] not in COMPOUNDS:
+        if part[0] not in language.COMPOUNDS:
             text = of_leaf(*part)
         elif len(part) == 1:
-            ends = "true" if part[0] == AND else "false"
+            ends = "true" if part[0] == language.AND else "false"
             text = f"{quoted(part[0])} without any part is always {ends}"
         if text:
             yield where, text
-        if part[0] == AND and name != "jobid":
+        if part[0] == language.AND and name != "jobid":
             yield from _excluding(part, where)
     if name == "opcode":
         yield from _missing_fields(expression, place, scope)
@@ -75,7 +56,7 @@ def traps(name: str, expression: Any, place: str) -> Iterator[Trap]:
 
 def _excluding(conjunction: Any, place: str) -> Iterator[Trap]:
     """Pairs of comparisons of one field that are never true together."""
-    tests = [part for part in conjunction[1:] if part and part[0] in COMPARISONS]
+    tests = [part for part in conjunction[1:] if part and part[0] in language.COMPARISONS]
     for one, other in combinations(tests, 2):
         if one[1] == other[1] != NAME and type(one[2]) is type(other[2]) and _exclude(one, other):
             both = f"{json.dumps(one)} and {json.dumps(other)}"
@@ -90,7 +71,11 @@ def _exclude(one: Any, other: Any) -> bool:
     else:
         values += [value + more for value in values for more in (1, -1)]
     first, second = (
-        {value for value in values if of_value(compiled(leaf), value) == {True}}
+        {
+            value
+            for value in values
+            if expressions.of_value(expressions.compiled(leaf), value) == {True}
+        }
         for leaf in (one, other)
     )
     return bool(first and second) and first.isdisjoint(second)
@@ -99,7 +84,7 @@ def _exclude(one: Any, other: Any) -> bool:
 def _of_reason(operator: str, field: str, *value: Any) -> str:
     if field not in REASON_FIELDS:
         return f"a reason has source, reason and timestamp, but no field {quoted(field)}"
-    if operator not in COMPARISONS:
+    if operator not in language.COMPARISONS:
         return (
             f"luxid never finds {quoted(operator)} true of a reason, also under '!': only "
             "comparisons such as '=' with the whole text work"
@@ -110,14 +95,14 @@ def _of_reason(operator: str, field: str, *value: Any) -> str:
             f"{value[0] / _SECOND:.1f} s after its beginning; use {value[0] * _SECOND} for the "
             "time in seconds"
         )
-    leaf = compiled([operator, field, *value], strings_first)
+    leaf = expressions.compiled([operator, field, *value], expressions.strings_first)
     return _constant(leaf, reason_leaf(leaf), REASON_FIELDS[field])
 
 
 def _of_job(operator: str, field: str, *value: Any) -> str:
     if field != "id":
         return f"a job id has the field 'id' only, not {quoted(field)}"
-    if operator not in COMPARISONS:
+    if operator not in language.COMPARISONS:
         return f"luxid only compares job ids; {quoted(operator)} is never true, also under '!'"
     (other,) = value
     if other != WATERMARK and isinstance(other, str):
@@ -131,7 +116,7 @@ def _of_job(operator: str, field: str, *value: Any) -> str:
 
 def _of_opcode(scope: frozenset[str], operator: str, field: str, *value: Any) -> str:
     """``scope``: the opcodes that the expression's conditions on ``OP_ID`` leave."""
-    if field == NAME and operator in ("=", "==", "!=", MATCHES):
+    if field == NAME and operator in ("=", "==", "!=", language.MATCHES):
         return _of_name(operator, str(value[0]))
     if is_common(field):
         return f"filters do not see the field {quoted(field)} of opcodes, so that nothing matches"
@@ -140,15 +125,15 @@ def _of_opcode(scope: frozenset[str], operator: str, field: str, *value: Any) ->
         return f"no opcode of Ganeti 3 has the field {quoted(field)}"
     relevant = [opcode for opcode in having if opcode in scope] or having
     kinds = {known.kind for opcode in relevant if (known := parameter(opcode, field))}
-    leaf = compiled([operator, field, *value])
-    ends = frozenset[bool | None]().union(*(by_type(leaf, kind) for kind in kinds))
+    leaf = expressions.compiled([operator, field, *value])
+    ends = frozenset[bool | None]().union(*(expressions.by_type(leaf, kind) for kind in kinds))
     return _constant(leaf, ends, *kinds)
 
 
 @lru_cache(maxsize=1000)
 def _of_name(operator: str, value: str) -> str:
     names = opcode_table()
-    if operator == MATCHES:
+    if operator == language.MATCHES:
         try:
             if _in_a_name(Regex(value)):
                 return ""
@@ -168,7 +153,7 @@ def _in_a_name(regex: Regex) -> bool:
     return any(map(regex.is_in, opcode_table()))
 
 
-def _constant(leaf: Part, ends: Outcomes, *kinds: str) -> str:
+def _constant(leaf: expressions.Part, ends: expressions.Outcomes, *kinds: str) -> str:
     """What is wrong with a leaf that always ends in the same way."""
     if len(ends) != 1:
         return ""
@@ -176,7 +161,7 @@ def _constant(leaf: Part, ends: Outcomes, *kinds: str) -> str:
     what = " or ".join(sorted(TYPES[kind] for kind in kinds))
     (end,) = ends
     if end is None:
-        wanted = {TRUE: "a boolean", MATCHES: "a string"}.get(operator, "a list")
+        wanted = {language.TRUE: "a boolean", language.MATCHES: "a string"}.get(operator, "a list")
         return f"{quoted(operator)} needs {wanted}, but {field} is {what}: nothing matches"
     other = "the text" if isinstance(value[0], str) else "the number"
     return (
@@ -199,10 +184,12 @@ def _hint(value: Any, kinds: set[str], field: str) -> str:
 def _missing_fields(expression: Any, place: str, scope: frozenset[str]) -> Iterator[Trap]:
     """Fields that the opcodes do not have that the same expression is about."""
     named = {
-        str(leaf[2]) for leaf in leaves(expression) if leaf[1] == NAME and leaf[0] in ("=", "==")
+        str(leaf[2])
+        for leaf in language.leaves(expression)
+        if leaf[1] == NAME and leaf[0] in ("=", "==")
     }
     about = sorted(scope & named or scope)
-    for field in sorted(fields_of(expression) - {NAME}):
+    for field in sorted(language.fields_of(expression) - {NAME}):
         if is_common(field) or not opcodes_with(field):
             continue
         lacking = [opcode for opcode in about if parameter(opcode, field) is None]
@@ -217,7 +204,7 @@ def unset_fields(expression: Any, place: str, possible: frozenset[str]) -> Itera
     """Parameters that can be unset, where that is against what the expression seems to say."""
     optional = {
         name
-        for name in fields_of(expression) - {NAME}
+        for name in language.fields_of(expression) - {NAME}
         if any((one := parameter(opcode, name)) and one.optional for opcode in possible)
     }
     risky = sorted(optional & _risky(expression, negated=False))
@@ -234,12 +221,12 @@ def _risky(expression: Any, *, negated: bool) -> set[str]:
     if expression is None:
         return set()
     operator, *parts = expression
-    if operator == NOT:
+    if operator == language.NOT:
         return _risky(parts[0], negated=not negated)
-    if operator not in (AND, OR):
+    if operator not in (language.AND, language.OR):
         return {parts[0]} if negated != (operator == "!=") else set()
     found = {name for part in parts for name in _risky(part, negated=negated)}
-    if (operator == OR) != negated and parts:
-        each = [fields_of(part) for part in parts]
+    if (operator == language.OR) != negated and parts:
+        each = [language.fields_of(part) for part in parts]
         found |= {name for some in each for name in some if any(name not in one for one in each)}
     return found

@@ -8,35 +8,16 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
+from ganeti_steward.core.commands import tables
 from ganeti_steward.core.commands.cluster_options import (
     add_reason_option,
     add_source_options,
     source_options,
 )
 from ganeti_steward.core.commands.manual import add_subcommand, add_subcommands, describe
-from ganeti_steward.core.commands.tables import (
-    Value,
-    add_field_options,
-    add_json_option,
-    print_fields,
-    print_json,
-    print_lines,
-    print_notes,
-)
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
 from ganeti_steward.core.ganeti.sources import open_luxid
-from ganeti_steward.plugins.maintenance.cli.cluster import (
-    IGNORED,
-    NO_RECORD,
-    ClusterRecords,
-    Recorded,
-    add_submit_option,
-    live_client,
-    own_key,
-    read_incidents,
-    record_named,
-    run_tag_job,
-)
+from ganeti_steward.plugins.maintenance.cli import cluster
 from ganeti_steward.plugins.maintenance.cli.history import (
     add_audit_option,
     add_history_arguments,
@@ -57,7 +38,7 @@ if TYPE_CHECKING:
 
 
 #: Columns of the list -> headings and values.
-_COLUMNS: Final[Mapping[str, tuple[str, Callable[[Recorded], Value]]]] = {
+_COLUMNS: Final[Mapping[str, tuple[str, Callable[[cluster.Recorded], tables.Value]]]] = {
     "uuid": ("UUID", lambda one: one.incident.uuid),
     "node": ("Node", lambda one: one.incident.node_name),
     "action": ("Action", lambda one: one.incident.action),
@@ -100,7 +81,7 @@ def _list_options(one: argparse.ArgumentParser) -> None:
         },
         units=_TIMES,
     )
-    add_field_options(one, FIELDS)
+    tables.add_field_options(one, FIELDS)
     _add_all(one)
     _finish(one, _list)
 
@@ -108,7 +89,7 @@ def _list_options(one: argparse.ArgumentParser) -> None:
 def _show_options(one: argparse.ArgumentParser) -> None:
     describe(one, {"gnt-steward incident show 5b0c9f7e": "the uuid may be cut"}, units=_TIMES)
     one.add_argument("uuid", help=_NAME)
-    add_json_option(one, "the same as data")
+    tables.add_json_option(one, "the same as data")
     _add_all(one)
     _finish(one, _show)
 
@@ -132,7 +113,7 @@ def _tag_options(
         },
     )
     one.add_argument("uuid", help=_NAME)
-    add_submit_option(one)
+    cluster.add_submit_option(one)
     add_reason_option(one)
     _finish(one, act)
 
@@ -183,14 +164,14 @@ def run(options: argparse.Namespace) -> int:
 def _list(options: argparse.Namespace) -> int:
     found = _found(options)
     if found.records and found.unchecked:
-        print_notes([f"signatures are not checked: {found.unchecked}"])
+        tables.print_notes([f"signatures are not checked: {found.unchecked}"])
     rows = [{name: value(one) for name, (_, value) in _COLUMNS.items()} for one in found.records]
-    print_fields(options, FIELDS, _USUAL, rows)
+    tables.print_fields(options, FIELDS, _USUAL, rows)
     return EXIT_OK
 
 
 def _show(options: argparse.Namespace) -> int:
-    record = record_named(_found(options), options.uuid)
+    record = cluster.record_named(_found(options), options.uuid)
     original = _original(options, record.incident)
     if options.json:
         shown = incident_json(record.incident) | {
@@ -199,22 +180,24 @@ def _show(options: argparse.Namespace) -> int:
         }
         # What holds it is known to the running daemon only.
         del shown["held"]
-        print_json(shown)
+        tables.print_json(shown)
     else:
-        print_lines(incident_lines(record.incident, original, record.signature))
+        tables.print_lines(incident_lines(record.incident, original, record.signature))
     return EXIT_OK
 
 
-def _found(options: argparse.Namespace) -> ClusterRecords:
+def _found(options: argparse.Namespace) -> cluster.ClusterRecords:
     """Those that are recorded, and with --all those that were; raises StewardError."""
-    found = read_incidents(live_client(options))
-    print_notes(found.faults)
+    found = cluster.read_incidents(cluster.live_client(options))
+    tables.print_notes(found.faults)
     if not options.all:
         return found
     recorded = {one.incident.uuid for one in found.records}
     kept = read_kept(audit_path(options), INCIDENTS).items()
     before = [
-        Recorded(read_record(text), NO_RECORD, uuid) for uuid, text in kept if uuid not in recorded
+        cluster.Recorded(read_record(text), cluster.NO_RECORD, uuid)
+        for uuid, text in kept
+        if uuid not in recorded
     ]
     return found._replace(records=(*before, *found.records))
 
@@ -232,8 +215,8 @@ def _original(options: argparse.Namespace, incident: Incident) -> bytes:
 
 def _not_ignored(client: Luxi | Rapi, word: str) -> Incident:
     """An incident that the daemon does not ignore, as far as is known here."""
-    record = record_named(read_incidents(client), word)
-    if record.signature == IGNORED:
+    record = cluster.record_named(cluster.read_incidents(client), word)
+    if record.signature == cluster.IGNORED:
         raise StewardError(
             f"the daemon ignores incident {record.incident.uuid}: its record is not signed, see "
             "gnt-steward incident list"
@@ -242,7 +225,7 @@ def _not_ignored(client: Luxi | Rapi, word: str) -> Incident:
 
 
 def _acknowledge(options: argparse.Namespace) -> int:
-    client = live_client(options)
+    client = cluster.live_client(options)
     incident = _not_ignored(client, options.uuid)
     if incident.acknowledged:
         print(f"Nothing to do: incident {incident.uuid} is acknowledged already.")
@@ -254,7 +237,7 @@ def _acknowledge(options: argparse.Namespace) -> int:
         )
     if not incident.tagged:
         raise StewardError(f"the tag {incident.tag} is not set on {incident.node_name} yet")
-    return run_tag_job(
+    return cluster.run_tag_job(
         client,
         remove_tags("node", incident.node_name, [incident.tag]),
         f"incident ack {incident.uuid}",
@@ -264,12 +247,12 @@ def _acknowledge(options: argparse.Namespace) -> int:
 
 
 def _cancel(options: argparse.Namespace) -> int:
-    client = live_client(options)
+    client = cluster.live_client(options)
     incident = _not_ignored(client, options.uuid)
     if incident.state.withdrawn:
         print(f"Nothing to do: incident {incident.uuid} is canceled already.")
         return EXIT_OK
-    return run_tag_job(
+    return cluster.run_tag_job(
         client,
         set_tags("node", incident.node_name, [incident.cancel_tag]),
         f"incident cancel {incident.uuid}",
@@ -282,15 +265,15 @@ def _adopt(options: argparse.Namespace) -> int:
     """Sign them; returns the exit status.  Raises StewardError."""
     if bool(options.uuid) == options.all:
         raise StewardError("name incidents, or use --all")
-    client, key = open_luxid(source_options(options)), own_key()
-    found = read_incidents(client)
+    client, key = open_luxid(source_options(options)), cluster.own_key()
+    found = cluster.read_incidents(client)
     store = Store(client, lambda: key.key, counters=key.counters)
     store.read_all()
     faults = []
     wanted = list(_wanted(found, options.uuid))
     for one in wanted:
         uuid = one.incident.uuid
-        if one.signature != IGNORED:
+        if one.signature != cluster.IGNORED:
             print(f"Nothing to do: the record of incident {uuid} is signed.")
             continue
         try:
@@ -301,18 +284,18 @@ def _adopt(options: argparse.Namespace) -> int:
             print(f"Signed the record of incident {uuid} of {one.incident.node_name}.")
     if not wanted:
         print("Nothing to do: no record is ignored.")
-    print_notes(faults)
+    tables.print_notes(faults)
     return EXIT_FAILURE if faults else EXIT_OK
 
 
-def _wanted(found: ClusterRecords, words: list[str]) -> Iterator[Recorded]:
+def _wanted(found: cluster.ClusterRecords, words: list[str]) -> Iterator[cluster.Recorded]:
     if words:
-        yield from (record_named(found, word) for word in words)
+        yield from (cluster.record_named(found, word) for word in words)
     else:
-        yield from (one for one in found.records if one.signature == IGNORED)
+        yield from (one for one in found.records if one.signature == cluster.IGNORED)
 
 
-def _taken_over(one: Recorded) -> Incident:
+def _taken_over(one: cluster.Recorded) -> Incident:
     """Raises ValueError where a part of it contradicts another one, or its rule."""
     if one.claimed != one.incident.uuid:
         raise ValueError(f"its rule has a copy of the record of incident {one.claimed}")

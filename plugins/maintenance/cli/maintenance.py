@@ -21,28 +21,9 @@ from ganeti_steward.core.commands.tables import (
     print_notes,
 )
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
+from ganeti_steward.plugins.maintenance.cli import maintenance_plan, requests
 from ganeti_steward.plugins.maintenance.cli.cluster import add_submit_option, live_client
 from ganeti_steward.plugins.maintenance.cli.incident import incident_lines
-from ganeti_steward.plugins.maintenance.cli.maintenance_plan import (
-    add_choice,
-    add_nodes,
-    choice,
-    node_names,
-    plan_options,
-    planned,
-    print_impossible,
-    summary,
-)
-from ganeti_steward.plugins.maintenance.cli.requests import (
-    FIELDS,
-    USUAL,
-    in_the_way,
-    named,
-    requests_of,
-    row_of,
-    set_word,
-    write_requests,
-)
 from ganeti_steward.plugins.model.incident import Maintenance
 
 if TYPE_CHECKING:
@@ -85,12 +66,12 @@ def _roll_options(one: argparse.ArgumentParser) -> None:
         },
         statuses={EXIT_FAILURE: "a node cannot be away; nothing is requested then"},
     )
-    add_nodes(one)
+    maintenance_plan.add_nodes(one)
     _finish_request(one)
 
 
 def _finish_request(one: argparse.ArgumentParser) -> None:
-    add_choice(one)
+    maintenance_plan.add_choice(one)
     text = "instances stay where they went"
     one.add_argument("--no-return", action="store_true", help=text)
     text = "print the moves that would be made, and request nothing"
@@ -103,18 +84,18 @@ def _finish_request(one: argparse.ArgumentParser) -> None:
 
 def _request(options: argparse.Namespace) -> int:
     """Write a record for each node; status 1, and none, where a node cannot be away."""
-    cluster, known = read_source(options).cluster, requests_of(live_client(options))
-    names = node_names(options, cluster)
+    cluster, known = read_source(options).cluster, requests.requests_of(live_client(options))
+    names = maintenance_plan.node_names(options, cluster)
     if options.all or options.group:
         names = list(_without(cluster, names))
-    if faults := in_the_way(cluster, names, known):
+    if faults := requests.in_the_way(cluster, names, known):
         raise StewardError("; ".join(faults))
-    roll = planned(options, cluster, names, at_once=1)
-    print_impossible(roll)
+    roll = maintenance_plan.planned(options, cluster, names, at_once=1)
+    maintenance_plan.print_impossible(roll)
     if roll.impossible:
         return EXIT_FAILURE
     if options.dry_run:
-        print(summary(roll))
+        print(maintenance_plan.summary(roll))
         print_lines(
             f"{leave.instance}: {leave.how} {leave.source} {leave.target}".rstrip()
             for one in roll.rounds
@@ -122,8 +103,8 @@ def _request(options: argparse.Namespace) -> int:
         )
         return EXIT_OK
     nodes = [cluster.node(name) for one in roll.rounds for name in one.nodes]
-    request = Maintenance(choice(options), not options.no_return)
-    for incident in write_requests(options, nodes, request, options.reason or ""):
+    request = Maintenance(maintenance_plan.choice(options), not options.no_return)
+    for incident in requests.write_requests(options, nodes, request, options.reason or ""):
         print(f"Requested maintenance of {incident.node_name}: incident {incident.uuid}.")
     return EXIT_OK
 
@@ -148,7 +129,7 @@ def _list_options(one: argparse.ArgumentParser) -> None:
         },
         units="Times are local, with the offset from UTC.",
     )
-    add_field_options(one, FIELDS)
+    add_field_options(one, requests.FIELDS)
     _finish_live(one, _list)
 
 
@@ -159,8 +140,8 @@ def _finish_live(one: argparse.ArgumentParser, act: Callable[[argparse.Namespace
 
 def _list(options: argparse.Namespace) -> int:
     cluster = read_source(options).cluster
-    rows = [row_of(one, cluster) for one in requests_of(live_client(options))]
-    print_fields(options, FIELDS, USUAL, rows)
+    rows = [requests.row_of(one, cluster) for one in requests.requests_of(live_client(options))]
+    print_fields(options, requests.FIELDS, requests.USUAL, rows)
     return EXIT_OK
 
 
@@ -176,9 +157,9 @@ def _show_options(one: argparse.ArgumentParser) -> None:
 
 def _show(options: argparse.Namespace) -> int:
     cluster = read_source(options).cluster
-    one = named(requests_of(live_client(options)), cluster, options.node)
-    row = row_of(one, cluster)
-    print_lines(f"{FIELDS[name]}: {_text(row[name])}" for name in FIELDS)
+    one = requests.named(requests.requests_of(live_client(options)), cluster, options.node)
+    row = requests.row_of(one, cluster)
+    print_lines(f"{requests.FIELDS[name]}: {_text(row[name])}" for name in requests.FIELDS)
     print_lines(incident_lines(one.incident, one.incident.original, one.signature))
     return EXIT_OK
 
@@ -208,13 +189,16 @@ def _word_options(one: argparse.ArgumentParser, word: str) -> None:
 
 def _word(word: str, options: argparse.Namespace) -> int:
     client = live_client(options)
-    one = named(requests_of(client), read_source(options).cluster, options.node)
-    return set_word(client, one, word, submit=options.submit)
+    one = requests.named(requests.requests_of(client), read_source(options).cluster, options.node)
+    return requests.set_word(client, one, word, submit=options.submit)
 
 
 #: Name -> description, and what declares the options.
 _SUBCOMMANDS: Final[Mapping[str, tuple[str, Callable[[argparse.ArgumentParser], None]]]] = {
-    "plan": ("the rounds in which nodes can be away, and what moves", plan_options),
+    "plan": (
+        "the rounds in which nodes can be away, and what moves",
+        maintenance_plan.plan_options,
+    ),
     "start": ("empty nodes for maintenance, one after the other", _start_options),
     "roll": ("the same for all nodes, or a node group", _roll_options),
     "list": ("each maintenance that is recorded, and how far it is", _list_options),

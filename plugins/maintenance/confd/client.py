@@ -12,15 +12,8 @@ from typing import Final
 
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.hmac_key import KeyFile
+from ganeti_steward.plugins.maintenance.confd import messages
 from ganeti_steward.plugins.maintenance.confd.choice import is_enough
-from ganeti_steward.plugins.maintenance.confd.messages import (
-    BadReply,
-    Query,
-    QueryType,
-    Reply,
-    read_reply,
-    request,
-)
 
 PORT: Final = 1814
 
@@ -62,8 +55,8 @@ class Confd:
         return self._candidates
 
     def query(
-        self, kind: QueryType, query: Query = None, *, all_replies: bool = False
-    ) -> list[Reply]:
+        self, kind: messages.QueryType, query: messages.Query = None, *, all_replies: bool = False
+    ) -> list[messages.Reply]:
         """The verified replies, one of each candidate at most.
 
         Waiting ends when enough candidates agree, or with ``all_replies`` when all have
@@ -84,10 +77,10 @@ class Confd:
         self,
         selector: selectors.BaseSelector,
         exchange: _Exchange,
-        question: tuple[QueryType, Query],
+        question: tuple[messages.QueryType, messages.Query],
         *,
         all_replies: bool,
-    ) -> list[Reply]:
+    ) -> list[messages.Reply]:
         started = time.monotonic()
         until, sent = started + self._time_limit, 0
         while not exchange.complete and (now := time.monotonic()) < until:
@@ -111,14 +104,14 @@ class _Exchange:
         self._key, self._port, self._token, self._clock = key, port, token, clock
         self._sockets: dict[str, socket.socket] = {}
         self._salts: dict[str, str] = {}
-        self._replies: dict[str, Reply] = {}
+        self._replies: dict[str, messages.Reply] = {}
 
     @property
     def complete(self) -> bool:
         return len(self._replies) == len(self._sockets)
 
     @property
-    def replies(self) -> list[Reply]:
+    def replies(self) -> list[messages.Reply]:
         return list(self._replies.values())
 
     def open(self, selector: selectors.BaseSelector, candidate: str) -> None:
@@ -138,13 +131,13 @@ class _Exchange:
             return
         selector.register(opened, selectors.EVENT_READ, candidate)
 
-    def send(self, kind: QueryType, query: Query) -> None:
+    def send(self, kind: messages.QueryType, query: messages.Query) -> None:
         """Send to each candidate that has not answered; raises StewardError without a key."""
         key, now = self._key.key(), int(self._clock())
         for candidate, opened in self._sockets.items():
             if candidate not in self._replies:
                 salt = self._salts[candidate]
-                raw = request(kind, query, key=key, reply_salt=salt, now=now)
+                raw = messages.request(kind, query, key=key, reply_salt=salt, now=now)
                 _send(opened, raw)
 
     def receive(self, candidate: str) -> None:
@@ -152,8 +145,8 @@ class _Exchange:
         try:
             raw = self._sockets[candidate].recv(_LONGEST_REPLY)
             salt = self._salts[candidate]
-            reply = read_reply(raw, key=self._key.key(), reply_salt=salt, peer=candidate)
-        except (OSError, BadReply):
+            reply = messages.read_reply(raw, key=self._key.key(), reply_salt=salt, peer=candidate)
+        except (OSError, messages.BadReply):
             # An ICMP error (the port is closed) is no answer either.
             return
         self._replies.setdefault(candidate, reply)

@@ -22,16 +22,8 @@ from ganeti_steward.core.ganeti.reasons import Reason
 from ganeti_steward.core.model.finding import EVACUATE, EVACUATE_FAILOVER
 from ganeti_steward.plugins.filters.filter_rules import CONTINUE, PAUSE, FilterRule, FilterRules
 from ganeti_steward.plugins.filters.rule_notes import RECORD_SOURCE
+from ganeti_steward.plugins.maintenance.edges import record
 from ganeti_steward.plugins.maintenance.edges.counters import Counters
-from ganeti_steward.plugins.maintenance.edges.record import (
-    NotSigned,
-    SignedRecord,
-    adopted,
-    is_signed,
-    open_record,
-    read_record,
-    sign_record,
-)
 from ganeti_steward.plugins.model.incident import Incident
 from ganeti_steward.plugins.texts import text_member
 
@@ -58,7 +50,7 @@ class Rewrite(NamedTuple):
 class Judged(NamedTuple):
     """What is to be made of the records of a cluster."""
 
-    signed: Mapping[str, SignedRecord]
+    signed: Mapping[str, record.SignedRecord]
     """uuid -> what is accepted"""
     rewrites: Mapping[str, Rewrite]
     """uuid -> what is to be written again"""
@@ -74,13 +66,16 @@ def record_in(rule: FilterRule) -> str | None:
 
 
 def judge(
-    texts: Mapping[str, str], key: bytes, known: Mapping[str, SignedRecord], counters: Counters
+    texts: Mapping[str, str],
+    key: bytes,
+    known: Mapping[str, record.SignedRecord],
+    counters: Counters,
 ) -> Judged:
     """Judge records, given by the uuid of their rule.
 
     ``key``: the cluster's; ``known``: what was accepted before, by uuid.
     """
-    signed: dict[str, SignedRecord] = {}
+    signed: dict[str, record.SignedRecord] = {}
     rewrites: dict[str, Rewrite] = {}
     faults, ignored = [], []
     for uuid, text in sorted(texts.items()):
@@ -88,12 +83,12 @@ def judge(
         try:
             if before and before.text == text:
                 signed[uuid] = before
-                if not is_signed(uuid, text, key):
+                if not record.is_signed(uuid, text, key):
                     why = "is signed again: the cluster's key was renewed"
                     rewrites[uuid] = _rewrite(before, why)
             else:
                 signed[uuid] = _opened(uuid, text, key, counters)
-        except NotSigned as err:
+        except record.NotSigned as err:
             if before:
                 why = f"is written back as it was, for others have changed it: {err}"
                 signed[uuid], rewrites[uuid] = before, _rewrite(before, why)
@@ -128,20 +123,20 @@ def with_adopted(judged: Judged, texts: Mapping[str, str], now: int) -> Judged:
 
 def _unsigned_incident(uuid: str, text: str, now: int) -> Incident:
     """What is taken from a record of the version before, see `adopted`; raises ValueError."""
-    incident = read_record(text)
+    incident = record.read_record(text)
     if incident.uuid != uuid:
         raise ValueError(f"it is the record of incident {incident.uuid}, copied to another rule")
-    return adopted(incident, now)
+    return record.adopted(incident, now)
 
 
-def _opened(uuid: str, text: str, key: bytes, counters: Counters) -> SignedRecord:
-    found = open_record(uuid, text, key)
+def _opened(uuid: str, text: str, key: bytes, counters: Counters) -> record.SignedRecord:
+    found = record.open_record(uuid, text, key)
     if counters.is_old(uuid, found.counter):
-        raise NotSigned("it is an older one, that was replaced or removed before")
+        raise record.NotSigned("it is an older one, that was replaced or removed before")
     return found
 
 
-def _rewrite(before: SignedRecord, why: str) -> Rewrite:
+def _rewrite(before: record.SignedRecord, why: str) -> Rewrite:
     uuid = before.incident.uuid
     return Rewrite(before.incident, f"the record of incident {uuid} {why}")
 
@@ -195,7 +190,7 @@ class Store:
         """uuid of a rule that holds creations -> the incident it belongs to"""
         self._unreadable: frozenset[str] = frozenset()
         """uuids of the records that hold their node"""
-        self._known: dict[str, SignedRecord] = {}
+        self._known: dict[str, record.SignedRecord] = {}
         """uuid -> the record as it was last read or written"""
         self._adopts: bool | None = None
         """whether records that are not signed are those of the version before; None: not known"""
@@ -259,8 +254,8 @@ class Store:
         """
         now = self._clock()
         counter = self._counters.next(now)
-        signed = SignedRecord(
-            incident.bounded(), counter, sign_record(incident, counter, self._key())
+        signed = record.SignedRecord(
+            incident.bounded(), counter, record.sign_record(incident, counter, self._key())
         )
         rule = rule_of(signed, now)
         self._repeated(lambda: self._rules.write(rule))
@@ -308,7 +303,7 @@ class Store:
                     raise
 
 
-def rule_of(signed: SignedRecord, now: int) -> FilterRule:
+def rule_of(signed: record.SignedRecord, now: int) -> FilterRule:
     """The rule that holds a record; ``now``: ns since the epoch."""
     reason = Reason(RECORD_SOURCE, signed.text, now)
     return FilterRule(signed.incident.uuid, _PRIORITY, (_NEVER,), CONTINUE, reasons=(reason,))

@@ -12,15 +12,7 @@ from ganeti_steward.core.model.job_state import NOT_STARTED
 from ganeti_steward.core.model.opcodes import REPLACE_DISKS, Job
 from ganeti_steward.plugins.maintenance.config import OBSERVE
 from ganeti_steward.plugins.maintenance.effects import effects_of
-from ganeti_steward.plugins.maintenance.engine.brakes import (
-    BrakeCase,
-    braked,
-    holding,
-    observe,
-    pause,
-    storm,
-    window,
-)
+from ganeti_steward.plugins.maintenance.engine import brakes
 from ganeti_steward.plugins.maintenance.engine.decision import Lasting, RoutineStarted, routine_name
 from ganeti_steward.plugins.maintenance.engine.effect_brakes import (
     FOR_ROUTINE,
@@ -44,7 +36,7 @@ def no_routine(plugin: str, world: World) -> Sequence[RoutinePlan]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RoutineCase(BrakeCase):
+class RoutineCase(brakes.BrakeCase):
     """A plugin, and once it is planned, what it would do."""
 
     plugin: str
@@ -78,7 +70,7 @@ def _under_repair(case: RoutineCase) -> Held | None:
     if not busy:
         return None
     sentence = f"an incident is active on {', '.join(busy)}; {held_task(case)}"
-    return braked(case, "under-repair", sentence)
+    return brakes.braked(case, "under-repair", sentence)
 
 
 def _record(case: RoutineCase) -> Held | None:
@@ -91,7 +83,7 @@ def _record(case: RoutineCase) -> Held | None:
     )
     if not faults:
         return None
-    return braked(case, "record", f"{'; '.join(faults)}; {held_task(case)}")
+    return brakes.braked(case, "record", f"{'; '.join(faults)}; {held_task(case)}")
 
 
 #: No task: it uses nothing.
@@ -99,19 +91,19 @@ _NOTHING: Final = Task("", frozenset(), frozenset(), "")
 
 
 #: Judged before a plugin is called.
-BEFORE_PLAN: Final[tuple[Brake, ...]] = (storm,)
+BEFORE_PLAN: Final[tuple[Brake, ...]] = (brakes.storm,)
 #: Judged for each task.
 AFTER_PLAN: Final[tuple[Brake, ...]] = (
     _opt_out,
     _under_repair,
     _record,
     *FOR_ROUTINE,
-    pause,
-    window,
-    observe,
+    brakes.pause,
+    brakes.window,
+    brakes.observe,
 )
 #: Those judged for tags, which say what has been done: also outside the windows.
-FOR_TAGS: Final = tuple(brake for brake in AFTER_PLAN if brake is not window)
+FOR_TAGS: Final = tuple(brake for brake in AFTER_PLAN if brake is not brakes.window)
 
 
 class Routine:
@@ -155,10 +147,10 @@ class Routine:
                 if plugin in inputs.since:
                     self.since[plugin] = inputs.since[plugin]
                 sentence = "whether jobs of it were submitted a moment ago is not known yet"
-                ledger.held.append(braked(case, "lookup", sentence))
+                ledger.held.append(brakes.braked(case, "lookup", sentence))
 
     def _plan(self, case: RoutineCase) -> None:
-        held = holding(BEFORE_PLAN, case)
+        held = brakes.holding(BEFORE_PLAN, case)
         self._ledger.held += held
         if held:
             return
@@ -177,10 +169,10 @@ class Routine:
 
     def _take(self, case: RoutineCase, task: Task) -> None:
         conflict = self._reservations.conflict(task, case.plugin)
-        held = holding(FOR_TAGS if case.effects.only_tags else AFTER_PLAN, case)
+        held = brakes.holding(FOR_TAGS if case.effects.only_tags else AFTER_PLAN, case)
         if conflict:
             sentence = f"another task uses {conflict}; held: {task.reason}"
-            held = [braked(case, "reserved", sentence)]
+            held = [brakes.braked(case, "reserved", sentence)]
         self._ledger.held += held
         if {one.brake for one in held} == {OBSERVE}:
             self._reservations.observe(task, case.plugin)

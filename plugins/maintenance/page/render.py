@@ -11,16 +11,8 @@ from typing import Final
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
+from ganeti_steward.allocators.overview import bars
 from ganeti_steward.allocators.overview.amounts import KINDS, Amount, Filled, change, in_words
-from ganeti_steward.allocators.overview.bars import (
-    DARK,
-    LIGHT,
-    PAIR,
-    STRIPES,
-    STYLE,
-    pair,
-    variables,
-)
 from ganeti_steward.plugins.maintenance.edges.status import Status
 from ganeti_steward.plugins.maintenance.page.view import moment, view
 
@@ -28,8 +20,8 @@ from ganeti_steward.plugins.maintenance.page.view import moment, view
 _FRESH: Final = 10**9
 
 _COLOURS: Final = (
-    f":root{{color-scheme:light dark;{variables(LIGHT)}}}"
-    f"@media (prefers-color-scheme:dark){{:root{{{variables(DARK)}}}}}"
+    f":root{{color-scheme:light dark;{bars.variables(bars.LIGHT)}}}"
+    f"@media (prefers-color-scheme:dark){{:root{{{bars.variables(bars.DARK)}}}}}"
 )
 
 
@@ -44,11 +36,11 @@ class Page:
         environment = Environment(
             autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
         )
-        style, script = _COLOURS + STYLE + _read("page.css"), _read("page.js")
+        style, script = _COLOURS + bars.STYLE + _read("page.css"), _read("page.js")
         environment.globals |= {
             "style": Markup(style),
             "script": Markup(script),
-            "stripes": Markup(STRIPES),
+            "stripes": Markup(bars.STRIPES),
             "bars": _bars,
             "moment": moment,
         }
@@ -89,5 +81,5 @@ def _bars(filled: Filled) -> list[tuple[str, Markup, str, bool]]:
 def _svg(kind: str, now: Amount, after: Amount | None) -> Markup:
     # Numbers and words of the program only: nothing here is from outside.
     title = in_words(kind, now, after)
-    head = f'<svg role="img" width="100%" height="{PAIR}"><title>{title}</title>'
-    return Markup(f"{head}{pair(now, after)}</svg>")
+    head = f'<svg role="img" width="100%" height="{bars.PAIR}"><title>{title}</title>'
+    return Markup(f"{head}{bars.pair(now, after)}</svg>")

@@ -17,31 +17,9 @@ from ganeti_steward.core.model.opcodes import Job
 from ganeti_steward.plugins.maintenance.config import DRAINED
 from ganeti_steward.plugins.maintenance.repairs.case import NodeCase, NodeRepair, no_node
 from ganeti_steward.plugins.maintenance.repairs.evacuation_case import counted, listed
+from ganeti_steward.plugins.model import operations, task
 from ganeti_steward.plugins.model.disks import DiskHealth
 from ganeti_steward.plugins.model.incident import OPT_OUT_TAG, Incident, Maintenance
-from ganeti_steward.plugins.model.operations import (
-    activate_disks,
-    copy_to,
-    set_role,
-    start,
-    stop,
-    take_back,
-)
-from ganeti_steward.plugins.model.task import (
-    ACTIVATE,
-    DRAIN,
-    HOME,
-    MOVE,
-    READY,
-    START,
-    STOP,
-    UNDRAIN,
-    Done,
-    Failed,
-    Plan,
-    Task,
-    Wait,
-)
 from ganeti_steward.plugins.model.world import Reported, World
 
 if TYPE_CHECKING:
@@ -72,7 +50,9 @@ class PlannedMaintenance(NodeRepair):
     """The plugin of the action ``maintenance``."""
 
     @hookimpl
-    def steward_plan(self, incident: Incident, world: World, context: Context) -> list[Plan] | None:
+    def steward_plan(
+        self, incident: Incident, world: World, context: Context
+    ) -> list[task.Plan] | None:
         """The next step of the maintenance."""
         if incident.maintenance is None:
             return None
@@ -82,7 +62,7 @@ class PlannedMaintenance(NodeRepair):
         return [_next(_Case(incident, node, world, context, self._settings))]
 
 
-def _next(case: _Case) -> Plan:
+def _next(case: _Case) -> task.Plan:
     failed = [one for one in case.incident.attempts if one.failed and one.tried]
     if failed:
         return _failed(case, [(one.instance, one.reason) for one in failed])
@@ -92,21 +72,21 @@ def _next(case: _Case) -> Plan:
         return _silent(case)
     if not (case.incident.state.begun and case.node.drained):
         reason = f"set {case.name} drained: it is to be emptied for maintenance"
-        return case.on_node(DRAIN, reason, [set_role(case.name, DRAINED)])
+        return case.on_node(task.DRAIN, reason, [operations.set_role(case.name, DRAINED)])
     return _emptying(case) or _ready(case)
 
 
-def _silent(case: _Case) -> Wait:
+def _silent(case: _Case) -> task.Wait:
     """Of a node that does not answer nothing is moved."""
     if case.incident.state.begun and not case.world.running_on(case.name):
         over = f"when the work is over: gnt-steward maintenance done {case.name}"
-        mark = READY if case.request.ready else ""
-        return Wait(f"{case.name} is away, and nothing runs on it; {over}", mark=mark)
-    return Wait(f"{case.name} does not answer, or is offline: nothing is moved off it")
+        mark = task.READY if case.request.ready else ""
+        return task.Wait(f"{case.name} is away, and nothing runs on it; {over}", mark=mark)
+    return task.Wait(f"{case.name} does not answer, or is offline: nothing is moved off it")
 
 
-def _failed(case: _Case, reasons: Sequence[tuple[str, str]]) -> Failed:
-    return Failed(
+def _failed(case: _Case, reasons: Sequence[tuple[str, str]]) -> task.Failed:
+    return task.Failed(
         f"{listed(reasons)}; all instances stay where they are, and {case.name} as it is: see "
         f"gnt-instance list and gnt-node list {case.name}, and where a migration was cut in half "
         "gnt-instance migrate --cleanup INSTANCE; then take it back (gnt-node modify -D no "
@@ -116,7 +96,7 @@ def _failed(case: _Case, reasons: Sequence[tuple[str, str]]) -> Failed:
 
 def _each(
     case: _Case, step: str, what: str, jobs: Iterable[tuple[str, Job]], *targets: str
-) -> Task | Wait:
+) -> task.Task | task.Wait:
     """One job for each instance, of those that no other task is in the way of."""
     world, chosen = case.world, list[tuple[str, Job]]()
     for name, job in jobs:
@@ -124,12 +104,12 @@ def _each(
         if name not in world.reserved_instances and not nodes & world.reserved_nodes:
             chosen.append((name, job))
     if not chosen:
-        return Wait("other tasks use the nodes of all instances that are to be moved")
+        return task.Wait("other tasks use the nodes of all instances that are to be moved")
     chosen = chosen[: case.settings.moves_at_once]
     names = [name for name, _ in chosen]
     nodes = {case.name, *targets}.union(*(world.instances[name].nodes for name in names))
     nodes |= {str(one["target_node"]) for _, job in chosen for one in job if one.get("target_node")}
-    return Task(
+    return task.Task(
         step,
         frozenset(nodes),
         frozenset(names),
@@ -142,7 +122,7 @@ def _each(
 # Emptying
 
 
-def _emptying(case: _Case) -> Plan | None:
+def _emptying(case: _Case) -> task.Plan | None:
     """What makes everything that runs leave; None: nothing runs."""
     running = case.world.running_on(case.name)
     if not running:
@@ -150,25 +130,25 @@ def _emptying(case: _Case) -> Plan | None:
     if wait := _unsynced(case, "before anything leaves") or _avoided(case, running):
         return wait
     leaves = _leaves(case)
-    if isinstance(leaves, Wait):
+    if isinstance(leaves, task.Wait):
         return leaves
-    stopping = [(one.instance, [stop(one.instance)]) for one in leaves if not one.target]
+    stopping = [(one.instance, [operations.stop(one.instance)]) for one in leaves if not one.target]
     moving = [(one.instance, [_leaving(one, case)]) for one in leaves if one.target]
     if moving:
-        return _each(case, MOVE, "empty", moving)
-    return _each(case, STOP, "shut down what cannot leave", stopping)
+        return _each(case, task.MOVE, "empty", moving)
+    return _each(case, task.STOP, "shut down what cannot leave", stopping)
 
 
-def _avoided(case: _Case, running: Iterable[Instance]) -> Wait | None:
+def _avoided(case: _Case, running: Iterable[Instance]) -> task.Wait | None:
     """Where a secondary is not to be used now."""
     for one in running:
         for node in one.secondaries:
             if why := case.world.avoided_nodes.get(node):
-                return Wait(f"{one.name} cannot go to {node}, which {why}")
+                return task.Wait(f"{one.name} cannot go to {node}, which {why}")
     return None
 
 
-def _leaves(case: _Case) -> tuple[Leave, ...] | Wait:
+def _leaves(case: _Case) -> tuple[Leave, ...] | task.Wait:
     # It imports the engine, which most rounds do not need.
     from ganeti_steward.allocators.rolling.roll import RollOptions, plan_roll
 
@@ -183,7 +163,7 @@ def _leaves(case: _Case) -> tuple[Leave, ...] | Wait:
     if roll.rounds:
         return roll.rounds[0].leaves
     one = roll.impossible[0]
-    return Wait(f"{one.sentence}; what helps: {one.helps}" if one.helps else one.sentence)
+    return task.Wait(f"{one.sentence}; what helps: {one.helps}" if one.helps else one.sentence)
 
 
 def _leaving(leave: Leave, case: _Case) -> dict[str, object]:
@@ -196,41 +176,41 @@ def _moving(how: str) -> Callable[[str, str | None], dict[str, object]]:
     if how == "failover":
         return failover
     if how == "move":
-        return lambda name, node: copy_to(name, str(node))
+        return lambda name, node: operations.copy_to(name, str(node))
     return lambda name, node: {**migrate(name, node), "allow_failover": False}
 
 
-def _ready(case: _Case) -> Wait:
+def _ready(case: _Case) -> task.Wait:
     if wait := _unsynced(case, "before the work begins"):
         return wait
     copies = len(case.mirrored)
     one_copy = f"; {copies} instances have one copy only while it is away" if copies else ""
-    return Wait(
+    return task.Wait(
         f"{case.name} is ready: nothing runs on it{one_copy}; when the work is over: gnt-steward "
         f"maintenance done {case.name}",
-        mark=READY,
+        mark=task.READY,
     )
 
 
 # Returning
 
 
-def _returning(case: _Case) -> Plan | None:
+def _returning(case: _Case) -> task.Plan | None:
     """What comes before instances go home; None: nothing more."""
     report = case.world.observations.get(case.node.uuid)
     if not case.world.answers(case.name):
-        return Wait(f"{case.name} does not answer yet")
+        return task.Wait(f"{case.name} does not answer yet")
     if isinstance(report, Reported) and report.needs_repair:
-        return Wait(f"{case.name} reports {report.status}")
+        return task.Wait(f"{case.name} reports {report.status}")
     if found := _connected(case):
         return found
     if case.node.drained and not case.request.drained:
         reason = f"take {case.name} back: it answers, and all copies are in sync"
-        return case.on_node(UNDRAIN, reason, [take_back(case.name)])
+        return case.on_node(task.UNDRAIN, reason, [operations.take_back(case.name)])
     return None
 
 
-def _connected(case: _Case) -> Plan | None:
+def _connected(case: _Case) -> task.Plan | None:
     """The copies on the node are complete again before anything else is done; None: they are."""
     degraded = []
     for one in case.mirrored:
@@ -240,13 +220,13 @@ def _connected(case: _Case) -> Plan | None:
             if case.incident.attempt(one.name).prepared >= case.settings.move_attempts:
                 reason = f"its disks stay degraded: {', '.join(health.faults)}"
                 return _failed(case, [(one.name, reason)])
-            degraded.append((one.name, [activate_disks(one.name)]))
+            degraded.append((one.name, [operations.activate_disks(one.name)]))
     if degraded:
-        return _each(case, ACTIVATE, "activate disks of instances with a copy on", degraded)
+        return _each(case, task.ACTIVATE, "activate disks of instances with a copy on", degraded)
     return _unsynced(case, "before anything else")
 
 
-def _unsynced(case: _Case, when: str) -> Wait | None:
+def _unsynced(case: _Case, when: str) -> task.Wait | None:
     """Wait for disks that are not, or not known to be, in sync."""
     reasons = []
     for one in case.mirrored:
@@ -260,7 +240,7 @@ def _unsynced(case: _Case, when: str) -> Wait | None:
     if not reasons:
         return None
     of = f"{len(reasons)} of {len(case.mirrored)} instances"
-    return Wait(f"the disks of {of} have to be in sync {when}: {listed(reasons)}")
+    return task.Wait(f"the disks of {of} have to be in sync {when}: {listed(reasons)}")
 
 
 def _health(case: _Case, name: str) -> DiskHealth | None:
@@ -269,21 +249,21 @@ def _health(case: _Case, name: str) -> DiskHealth | None:
     return found if fresh else None
 
 
-def _home(case: _Case) -> Plan:
+def _home(case: _Case) -> task.Plan:
     """What ran here comes back, as far as it may; then it is over."""
     away = [one for name in case.request.ran if (one := case.world.instances.get(name)) is not None]
     down = [one for one in away if _stopped_by_us(case, one)]
     if down:
-        jobs = [(one.name, [start(one.name)]) for one in down]
-        return _each(case, START, "start what was shut down for the maintenance of", jobs)
+        jobs = [(one.name, [operations.start(one.name)]) for one in down]
+        return _each(case, task.START, "start what was shut down for the maintenance of", jobs)
     wanted = [one for one in away if one.up and one.primary != case.name]
     if not case.request.returns or not wanted:
-        return Done(f"the maintenance of {case.name} is over")
+        return task.Done(f"the maintenance of {case.name} is over")
     may, stays = _fitting(case, wanted)
     if not may:
-        return Done(f"the maintenance of {case.name} is over; not back on it: {listed(stays)}")
+        return task.Done(f"the maintenance of {case.name} is over; not back on it: {listed(stays)}")
     jobs = [(one.name, [_coming(case, one)]) for one in may]
-    return _each(case, HOME, "bring back to", jobs, case.name)
+    return _each(case, task.HOME, "bring back to", jobs, case.name)
 
 
 def _stopped_by_us(case: _Case, one: Instance) -> bool:

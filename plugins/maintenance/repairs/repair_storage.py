@@ -24,6 +24,7 @@ from ganeti_steward.plugins.maintenance.repairs.storage_case import (
     opening_fault,
     repair_fault,
 )
+from ganeti_steward.plugins.model import task
 from ganeti_steward.plugins.model.incident import OPT_OUT_TAG, Incident
 from ganeti_steward.plugins.model.operations import (
     remove_tags,
@@ -33,24 +34,13 @@ from ganeti_steward.plugins.model.operations import (
     set_tags,
 )
 from ganeti_steward.plugins.model.storage import failing_volumes
-from ganeti_steward.plugins.model.task import (
-    CLOSE,
-    OPEN,
-    REPAIR_STORAGE,
-    REPLACE_DISKS,
-    Done,
-    Failed,
-    Plan,
-    Task,
-    Wait,
-)
 from ganeti_steward.plugins.model.world import World
 
 #: Instances, each with the reason why nothing is done to it.
 _Reasons = tuple[tuple[str, str], ...]
 
 
-def replace_away(case: StorageCase, context: Context) -> Plan:
+def replace_away(case: StorageCase, context: Context) -> task.Plan:
     """The task for the first instance that can be helped now; else what is in the way.
 
     Those whose disks are not good on all nodes come last: what fails must not keep others here.
@@ -62,7 +52,7 @@ def replace_away(case: StorageCase, context: Context) -> Plan:
         if instance.name in dict(lost):
             continue
         found = _try(case, instance, context)
-        if isinstance(found, Task):
+        if isinstance(found, task.Task):
             return found
         if found.final:
             lost += ((instance.name, found.reason),)
@@ -79,15 +69,15 @@ class _Refusal(NamedTuple):
     """whether nothing will change that by itself"""
 
 
-def _rest(case: StorageCase, waiting: _Reasons, lost: _Reasons) -> Plan:
+def _rest(case: StorageCase, waiting: _Reasons, lost: _Reasons) -> task.Plan:
     where = f"on {listed(case.volumes)} of node {case.node.name}"
     if waiting:
-        return Wait(f"{counted(len(waiting), 'instance')} {where} wait: {_text(waiting)}")
+        return task.Wait(f"{counted(len(waiting), 'instance')} {where} wait: {_text(waiting)}")
     if lost:
         what = f"{counted(len(lost), 'instance')} {where} cannot be replaced away: {_text(lost)}"
-        return Failed(what, lost)
+        return task.Failed(what, lost)
     orphans = sorted({one.name for one in case.parts()})
-    return Wait(f"logical volumes {where} belong to no known instance: {listed(orphans)}")
+    return task.Wait(f"logical volumes {where} belong to no known instance: {listed(orphans)}")
 
 
 def _text(reasons: Sequence[tuple[str, str]]) -> str:
@@ -100,7 +90,7 @@ def _hopeless(case: StorageCase, instance: Instance) -> str:
     return case.copy_fault(instance) if instance.template in NOT_MIRRORED else ""
 
 
-def _try(case: StorageCase, instance: Instance, context: Context) -> Task | _Refusal:
+def _try(case: StorageCase, instance: Instance, context: Context) -> task.Task | _Refusal:
     world, node = case.world, case.node.name
     if instance.name in world.reserved_instances:
         return _Refusal("another task uses it")
@@ -134,13 +124,15 @@ def _no_room(case: StorageCase, instance: Instance) -> str:
     return "LVM makes no new ones while a physical volume is missing" if case.has_missing else ""
 
 
-def _in_place(case: StorageCase, instance: Instance) -> Task:
+def _in_place(case: StorageCase, instance: Instance) -> task.Task:
     job = [replace_in_place(instance.name, primary=instance.primary == case.node.name)]
     how = f"by others of node {case.node.name}"
     return _task(case, instance, frozenset(instance.nodes), job, how)
 
 
-def _to_another_node(case: StorageCase, instance: Instance, context: Context) -> Task | _Refusal:
+def _to_another_node(
+    case: StorageCase, instance: Instance, context: Context
+) -> task.Task | _Refusal:
     # It imports the engine, which most rounds do not need.
     from ganeti_steward.allocators.moves.leave_node import Leaving, leave_node
 
@@ -163,11 +155,13 @@ def _to_another_node(case: StorageCase, instance: Instance, context: Context) ->
     return _Refusal(reason, final=not found.blocked)
 
 
-def _task(case: StorageCase, instance: Instance, nodes: frozenset[str], job: Job, how: str) -> Task:
+def _task(
+    case: StorageCase, instance: Instance, nodes: frozenset[str], job: Job, how: str
+) -> task.Task:
     on = sorted({one.on for one in case.parts() if one.instance == instance.name})
     where = f"{listed(on)} of node" if on else "node"
-    return Task(
-        REPLACE_DISKS,
+    return task.Task(
+        task.REPLACE_DISKS,
         nodes,
         frozenset({instance.name}),
         f"replace the disks of {instance.name} on {where} {case.node.name} {how}",
@@ -180,7 +174,9 @@ class RepairStorage(NodeRepair):
     """The plugin; it handles only reports that name physical volumes and no command."""
 
     @hookimpl
-    def steward_plan(self, incident: Incident, world: World, context: Context) -> list[Plan] | None:
+    def steward_plan(
+        self, incident: Incident, world: World, context: Context
+    ) -> list[task.Plan] | None:
         """The next step of the repair, or the opening once it was acknowledged."""
         if not self._settings.repair_storage or incident.action != LIVE_REPAIR:
             return None
@@ -191,33 +187,33 @@ class RepairStorage(NodeRepair):
         storage = world.storage.get(node.name)
         if storage is None or storage.fault:
             why = storage.fault if storage else "it was not queried yet"
-            return [Wait(f"the storage of node {node.name} is not known: {why}")]
+            return [task.Wait(f"the storage of node {node.name} is not known: {why}")]
         case = StorageCase(incident, node, world, volumes, storage, self._settings)
         return [_open(case) if incident.state.reopens else _next(case, context)]
 
 
-def _next(case: StorageCase, context: Context) -> Plan:
+def _next(case: StorageCase, context: Context) -> task.Plan:
     if fault := case.unknown_volumes():
-        return Wait(fault)
+        return task.Wait(fault)
     if case.to_close() or (case.named and not case.is_closed):
         return _close(case)
     if case.parts() or case.affected():
         found = replace_away(case, context)
-        is_next = isinstance(found, Wait) and case.is_group_next()
+        is_next = isinstance(found, task.Wait) and case.is_group_next()
         return _repair_group(case, f"{found.reason}; ") if is_next else found
     if not case.has_missing:
-        return Done(f"no disk is left on {listed(case.volumes)} of node {case.node.name}")
+        return task.Done(f"no disk is left on {listed(case.volumes)} of node {case.node.name}")
     return _repair_group(case)
 
 
-def _repair_group(case: StorageCase, waiting: str = "") -> Plan:
+def _repair_group(case: StorageCase, waiting: str = "") -> task.Plan:
     """``waiting``: what waits for it, before why it cannot be done; empty: nothing is left."""
     if fault := repair_fault(case):
-        return Wait(f"{waiting}{fault}")
+        return task.Wait(f"{waiting}{fault}")
     name = case.node.name
     left = "" if waiting else "no disk is left there, and "
-    return Task(
-        REPAIR_STORAGE,
+    return task.Task(
+        task.REPAIR_STORAGE,
         frozenset({name}),
         frozenset(one.name for one in case.world.instances_on(name)),
         f"take {counted(case.missing, 'missing physical volume')} out of volume group "
@@ -226,7 +222,7 @@ def _repair_group(case: StorageCase, waiting: str = "") -> Plan:
     )
 
 
-def _close(case: StorageCase) -> Task:
+def _close(case: StorageCase) -> task.Task:
     node, volumes = case.node.name, case.to_close()
     job: Job = [set_allocatable(node, one, False) for one in volumes]
     job.append(set_tags("node", node, [case.incident.closed_tag]))
@@ -235,15 +231,15 @@ def _close(case: StorageCase) -> Task:
     named = listed(case.named)
     what = f"close {listed(volumes)}" if volumes else f"note that {named} is closed or missing"
     reason = f"{what} on node {node}: it is reported as failing"
-    return Task(CLOSE, frozenset({node}), frozenset(), reason, [job])
+    return task.Task(task.CLOSE, frozenset({node}), frozenset(), reason, [job])
 
 
-def _open(case: StorageCase) -> Plan:
+def _open(case: StorageCase) -> task.Plan:
     if fault := opening_fault(case):
-        return Wait(fault)
+        return task.Wait(fault)
     node = case.node.name
     closed = [one.name for one in case.present() if not one.allocatable]
     job: Job = [set_allocatable(node, one, True) for one in closed]
     job.append(remove_tags("node", node, [case.incident.closed_tag]))
     reason = f"open {listed(case.named)} on node {node}: the incident was acknowledged"
-    return Task(OPEN, frozenset({node}), frozenset(), reason, [job])
+    return task.Task(task.OPEN, frozenset({node}), frozenset(), reason, [job])

@@ -11,18 +11,7 @@ from ganeti_steward.core.commands.manual import describe
 from ganeti_steward.core.commands.tables import Value, add_field_options, print_fields
 from ganeti_steward.core.errors import EXIT_OK
 from ganeti_steward.core.json_reader import printable
-from ganeti_steward.plugins.filters.analysis.cli.inputs import (
-    LIVE,
-    add_dialect_option,
-    add_jobs_option,
-    add_most_running_option,
-    applied,
-    as_written,
-    dialect,
-    jobs_of,
-    most_running,
-    usable_rules,
-)
+from ganeti_steward.plugins.filters.analysis.cli import inputs
 from ganeti_steward.plugins.filters.analysis.difference import Difference, Treatment, difference
 from ganeti_steward.plugins.filters.chain import Unknown
 from ganeti_steward.plugins.filters.jobs import QUEUED, RUNNING
@@ -50,18 +39,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         },
         statuses={EXIT_OK: "done, with or without differences"},
     )
-    what = f"a file of rules, or {LIVE!r}: those of the cluster"
+    what = f"a file of rules, or {inputs.LIVE!r}: those of the cluster"
     parser.add_argument("old", metavar="OLD", help=what)
     parser.add_argument("new", metavar="NEW", help=what)
-    add_jobs_option(parser)
+    inputs.add_jobs_option(parser)
     parser.add_argument(
         "--finished", action="store_true", help="compare what applies to finished jobs, too"
     )
     parser.add_argument(
         "--prune", action="store_true", help="with a file of named rules: as 'filter apply --prune'"
     )
-    add_dialect_option(parser)
-    add_most_running_option(parser)
+    inputs.add_dialect_option(parser)
+    inputs.add_most_running_option(parser)
     add_field_options(parser, FIELDS)
     add_source_options(parser, positional=False, files=False)
     parser.set_defaults(act=_run)
@@ -69,12 +58,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     """Print the jobs with a difference; nothing when there is none."""
-    old, new = (usable_rules(options, one) for one in (options.old, options.new))
-    jobs = sorted(jobs_of(options), key=lambda job: job.number)
-    old, new = as_written(old, jobs), applied(options, old, jobs) or as_written(new, jobs)
+    old, new = (inputs.usable_rules(options, one) for one in (options.old, options.new))
+    jobs = sorted(inputs.jobs_of(options), key=lambda job: job.number)
+    old, new = (
+        inputs.as_written(old, jobs),
+        inputs.applied(options, old, jobs) or inputs.as_written(new, jobs),
+    )
     if not options.finished:
         jobs = [job for job in jobs if job.status == QUEUED or job.status in RUNNING]
-    found = difference(jobs, old, new, dialect(options), most_running(options))
+    found = difference(jobs, old, new, inputs.dialect(options), inputs.most_running(options))
     if found or options.json:
         print_fields(options, FIELDS, list(FIELDS), [_row(one, options) for one in found])
     return EXIT_OK

@@ -12,16 +12,7 @@ from ganeti_steward.core.commands.manual import describe
 from ganeti_steward.core.commands.tables import add_json_option, print_json, print_lines
 from ganeti_steward.core.errors import EXIT_OK, StewardError
 from ganeti_steward.plugins.filters.analysis.blame import Cause
-from ganeti_steward.plugins.filters.analysis.cli.inputs import (
-    add_dialect_option,
-    add_jobs_option,
-    add_most_running_option,
-    as_written,
-    dialect,
-    jobs_of,
-    most_running,
-    usable_rules,
-)
+from ganeti_steward.plugins.filters.analysis.cli import inputs
 from ganeti_steward.plugins.filters.analysis.explain import Explanation, RuleStep, explain
 from ganeti_steward.plugins.filters.chain import Unknown, known
 from ganeti_steward.plugins.filters.filter_rules import CONTINUE
@@ -38,10 +29,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         },
     )
     parser.add_argument("job", type=int, metavar="JOB", help="the number of the job")
-    add_jobs_option(parser)
+    inputs.add_jobs_option(parser)
     parser.add_argument("--rules", metavar="FILE", help="a file of rules; default: the cluster's")
-    add_dialect_option(parser)
-    add_most_running_option(parser)
+    inputs.add_dialect_option(parser)
+    inputs.add_most_running_option(parser)
     add_json_option(parser, "the same as data")
     add_source_options(parser, positional=False, files=False)
     parser.set_defaults(act=_run)
@@ -49,11 +40,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     """Print each rule in order, and what happens to the job."""
-    jobs = jobs_of(options, options.job)
-    rules = as_written(usable_rules(options, options.rules), jobs)
-    most = most_running(options)
+    jobs = inputs.jobs_of(options, options.job)
+    rules = inputs.as_written(inputs.usable_rules(options, options.rules), jobs)
+    most = inputs.most_running(options)
     try:
-        found = explain(options.job, jobs, rules, dialect(options), most)
+        found = explain(options.job, jobs, rules, inputs.dialect(options), most)
     except KeyError:
         raise StewardError(f"there is no job {options.job}") from None
     if options.json:

@@ -11,15 +11,7 @@ from ganeti_steward.core.commands.manual import describe
 from ganeti_steward.core.commands.tables import Value, add_field_options, print_fields
 from ganeti_steward.core.errors import EXIT_OK, StewardError
 from ganeti_steward.core.json_reader import printable
-from ganeti_steward.plugins.filters.analysis.cli.inputs import (
-    LIVE,
-    add_dialect_option,
-    add_most_running_option,
-    dialect,
-    file_rows,
-    most_running,
-    usable_rules,
-)
+from ganeti_steward.plugins.filters.analysis.cli import inputs
 from ganeti_steward.plugins.filters.analysis.simulation import Course, simulate, timed_jobs
 
 #: Columns -> headings.
@@ -49,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         units="Times and --duration are in seconds.",
     )
     parser.add_argument(
-        "rules", metavar="RULES", help=f"a file of rules, or {LIVE!r}: those of the cluster"
+        "rules", metavar="RULES", help=f"a file of rules, or {inputs.LIVE!r}: those of the cluster"
     )
     parser.add_argument("jobs", metavar="JOBS", help="a JSON file of jobs with their times")
     parser.add_argument(
@@ -58,8 +50,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         help="how long jobs run for which the file has no times",
     )
-    add_dialect_option(parser)
-    add_most_running_option(parser)
+    inputs.add_dialect_option(parser)
+    inputs.add_most_running_option(parser)
     add_field_options(parser, FIELDS)
     add_source_options(parser, positional=False, files=False)
     parser.set_defaults(act=_run)
@@ -69,13 +61,13 @@ def _run(options: argparse.Namespace) -> int:
     """Print what becomes of each job."""
     if options.duration is not None and not 0 <= options.duration < 1e9:
         raise StewardError(f"--duration {options.duration}: seconds from 0 are expected")
-    rules, most = usable_rules(options, options.rules), most_running(options)
+    rules, most = inputs.usable_rules(options, options.rules), inputs.most_running(options)
     try:
-        timed = timed_jobs(file_rows(options.jobs), options.duration)
+        timed = timed_jobs(inputs.file_rows(options.jobs), options.duration)
     except ValueError as err:
         raise StewardError(f"{options.jobs}: {err}") from None
     empty = "" if options.json else "-"
-    rows = [_row(one, empty) for one in simulate(timed, rules, dialect(options), most)]
+    rows = [_row(one, empty) for one in simulate(timed, rules, inputs.dialect(options), most)]
     print_fields(options, FIELDS, _USUAL, rows)
     return EXIT_OK
 
