@@ -84,7 +84,7 @@ class PackedSearch(PlaceSearch):
         if len(self._verdicts) == 1:
             return _Single(self._scorer, self._demand, self._verdicts[0], members, self._terms)
         first, second = self._verdicts
-        return _Pairs(self._scorer, self._demand, (first, second), members, self._terms)
+        return _FullestPairs(self._scorer, self._demand, (first, second), members, self._terms)
 
 
 def emptiness(state: State, terms: Terms, role: str) -> Floats:
@@ -113,7 +113,7 @@ class _Single(SinglePlaces):
             yield RankedPlace(float(empty[node]), node)
 
 
-class _Pairs(PairPlaces):
+class _FullestPairs(PairPlaces):
     """The legal pairs: the fullest primary, with it the fullest secondary."""
 
     def best_first(self) -> Iterator[RankedPlace]:

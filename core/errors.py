@@ -30,7 +30,7 @@ class StewardError(Exception):
     """An error whose text is meant for the user, one clear sentence."""
 
 
-class Refused(StewardError):
+class RefusedByGaneti(StewardError):
     """A refusal of luxid or of the RAPI daemon: nothing was done."""
 
 

@@ -48,7 +48,7 @@ _PLANS: Final = 20
 _FOLLOWED: Final = 6
 
 
-class _Step(NamedTuple):
+class _NextMove(NamedTuple):
     """A legal move, and the state after it."""
 
     instance: Instance
@@ -84,7 +84,7 @@ class _Search:
         everywhere = np.ones(self._start.frame.size, np.bool_)
         self._test = CapacityTest(self._start, everywhere) if case.options.capacity_checks else None
         self._rules = trier.context(case._replace(request=Balance(), only=None)).site_rules
-        self._first_steps: dict[str, list[_Step]] = {}
+        self._first_steps: dict[str, list[_NextMove]] = {}
         """instance -> its moves on the cluster as it is"""
         self._harmful: Suggestion | None = None
         """moves that help, and make others stuck"""
@@ -139,7 +139,7 @@ class _Search:
         found = [self._case.cluster.instance(name) for name in names]
         return sorted(found[: _LARGEST[2][0]], key=size, reverse=True)
 
-    def _sequences(self, state: State, order: Sequence[Instance]) -> Iterator[list[_Step]]:
+    def _sequences(self, state: State, order: Sequence[Instance]) -> Iterator[list[_NextMove]]:
         """Moves of these instances, one after the other, after which the request might succeed."""
         first, rest = order[0], order[1:]
         steps = self._steps(state, first)
@@ -153,7 +153,7 @@ class _Search:
             if self._fits(left):
                 yield from ([step, *more] for more in self._sequences(step.after, rest))
 
-    def _steps(self, state: State, instance: Instance) -> list[_Step]:
+    def _steps(self, state: State, instance: Instance) -> list[_NextMove]:
         """The legal moves of an instance on a state, those that copy less first."""
         if state is not self._start:
             return self._listed(state, instance)
@@ -161,7 +161,7 @@ class _Search:
             self._first_steps[instance.name] = self._listed(state, instance)
         return self._first_steps[instance.name]
 
-    def _listed(self, state: State, instance: Instance) -> list[_Step]:
+    def _listed(self, state: State, instance: Instance) -> list[_NextMove]:
         if not self._trier.goes_on():
             return []
         resident = state.resident(instance.name)
@@ -171,11 +171,11 @@ class _Search:
             return []
         left, task = state.removed(resident), _task(state, resident, terms)
         return [
-            _Step(instance, choice, left.placed(resident.demand, *choice.nodes))
+            _NextMove(instance, choice, left.placed(resident.demand, *choice.nodes))
             for choice in self._moves.alternatives(left, task, len(state.frame.cluster.nodes) ** 2)
         ]
 
-    def _first_tried(self, plans: Iterable[Sequence[_Step]]) -> Suggestion | None:
+    def _first_tried(self, plans: Iterable[Sequence[_NextMove]]) -> Suggestion | None:
         """The first plan that the engine confirms and that makes nothing stuck."""
         for steps in plans:
             if not self._trier.goes_on():
@@ -190,7 +190,7 @@ class _Search:
                 self._harmful = suggestion._replace(text=f"{suggestion.text}; but then {stuck}")
         return None
 
-    def _stuck(self, steps: Sequence[_Step]) -> str:
+    def _stuck(self, steps: Sequence[_NextMove]) -> str:
         """An instance that the moves make stuck; empty where there is none."""
         if self._test is None:
             return ""
@@ -200,7 +200,7 @@ class _Search:
         stuck = self._test.newly_stuck(steps[-1].after, tuple(sorted(nodes)))
         return f"{stuck[0].instance} could no longer leave {stuck[0].node}" if stuck else ""
 
-    def _suggestion(self, steps: Sequence[_Step]) -> Suggestion:
+    def _suggestion(self, steps: Sequence[_NextMove]) -> Suggestion:
         cluster, made = self._case.cluster, []
         for instance, choice, _ in steps:
             nodes = self._start.frame.node_names(choice.nodes)

@@ -71,7 +71,7 @@ class Proposals:
 
 
 @dataclass(frozen=True, slots=True)
-class Obstacle:
+class PlaceObstacle:
     """The first thing that keeps an instance from one node in one role."""
 
     instance: str
@@ -157,7 +157,7 @@ def room_made(case: Case, config: Config, limit: float) -> Proposals | None:
     return _tried(case, config, Proposals, search)
 
 
-def obstacles(case: Case, node: str, config: Config, limit: float) -> list[Obstacle] | None:
+def obstacles(case: Case, node: str, config: Config, limit: float) -> list[PlaceObstacle] | None:
     """What keeps the instances of a request from one node; raises StewardError."""
     from ganeti_steward.allocators.advice.advise import why_not
 
@@ -170,7 +170,7 @@ def obstacles(case: Case, node: str, config: Config, limit: float) -> list[Obsta
     return _tried(
         case,
         config,
-        list[Obstacle],
+        list[PlaceObstacle],
         lambda trials: [
             _shown(case, full, one, trials) for one in why_not(case, full, trials, limit)
         ],
@@ -190,9 +190,9 @@ def _tried(case: Case, config: Config, kind: Any, work: Callable[[Trials], _T]) 
     return isolated(config.plugins.load, kind | None, all_of_it)
 
 
-def _shown(case: Case, node: str, one: NotThere, trials: Trials) -> Obstacle:
+def _shown(case: Case, node: str, one: NotThere, trials: Trials) -> PlaceObstacle:
     found = None if one.advice is None else _proposals(case, one.advice, trials)
-    return Obstacle(one.instance, node, one.role, one.rule, one.reason, found)
+    return PlaceObstacle(one.instance, node, one.role, one.rule, one.reason, found)
 
 
 def _proposals(case: Case, advice: Advice, trials: Trials) -> Proposals:

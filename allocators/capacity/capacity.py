@@ -119,7 +119,7 @@ class _GroupFiller:
         headroom, placed = most_placements(self._headroom, self._score(self.state, self._headroom))
         state = self._filled([*self.placed, *placed])
         if self._test is not None and not self._passes(state, placed):
-            empty = _Tested(start, self.state, [])
+            empty = _PassingCopies(start, self.state, [])
             runs = [self._tested(empty, by_room=by_room) for by_room in (False, True)]
             headroom, state, placed = max(runs, key=lambda run: len(run.placed))
         self._headroom, self.state = headroom, state
@@ -149,7 +149,7 @@ class _GroupFiller:
         changed = {node for pair in placed for node in pair if node >= 0}
         return not self._test.newly_stuck(state, tuple(sorted(changed)))
 
-    def _tested(self, found: _Tested, *, by_room: bool) -> _Tested:
+    def _tested(self, found: _PassingCopies, *, by_room: bool) -> _PassingCopies:
         """Place in batches; where one fails the test, a smaller one, down to single copies.
 
         What moves off a node goes where the score wants it, so that a few copies more may
@@ -167,17 +167,17 @@ class _GroupFiller:
             else:
                 found = self._leapt(found, by_room=by_room) or self._barred(found, more.pairs[0])
 
-    def _batch(self, found: _Tested, size: int, *, by_room: bool) -> _Batch | None:
+    def _batch(self, found: _PassingCopies, size: int, *, by_room: bool) -> _Copies | None:
         """So many copies more; None where none fits."""
         headroom = found.headroom.copy()
         costs = RoomCosts(headroom, 1.0) if by_room else self._score(found.state, headroom)
         pairs = greedy(headroom, costs, size)
         if not pairs:
             return None
-        after = _Tested(headroom, self._after(found.state, pairs), [*found.placed, *pairs])
-        return _Batch(pairs, after, passed=self._passes(after.state, after.placed))
+        after = _PassingCopies(headroom, self._after(found.state, pairs), [*found.placed, *pairs])
+        return _Copies(pairs, after, passed=self._passes(after.state, after.placed))
 
-    def _leapt(self, found: _Tested, *, by_room: bool) -> _Tested | None:
+    def _leapt(self, found: _PassingCopies, *, by_room: bool) -> _PassingCopies | None:
         for size in _LEAPS:
             more = self._batch(found, size, by_room=by_room)
             if more is None or len(more.pairs) < size:
@@ -186,7 +186,7 @@ class _GroupFiller:
                 return more.found
         return None
 
-    def _barred(self, found: _Tested, pair: NodePair) -> _Tested:
+    def _barred(self, found: _PassingCopies, pair: NodePair) -> _PassingCopies:
         """Without the place, or the node, that fails the test alone."""
         assert self._test is not None
         trial = PlaceFilter(self._test, found.state, self._demand)
@@ -196,7 +196,7 @@ class _GroupFiller:
         return found._replace(headroom=headroom)
 
 
-class _Tested(NamedTuple):
+class _PassingCopies(NamedTuple):
     """Copies that pass the capacity test."""
 
     headroom: Headroom
@@ -204,9 +204,9 @@ class _Tested(NamedTuple):
     placed: list[NodePair]
 
 
-class _Batch(NamedTuple):
+class _Copies(NamedTuple):
     """Some copies more, and whether they pass."""
 
     pairs: list[NodePair]
-    found: _Tested
+    found: _PassingCopies
     passed: bool

@@ -207,7 +207,7 @@ TIERED: Final = "tiered"
 _USUAL: Final = ("drbd", "plain")
 
 
-class Run(NamedTuple):
+class Filling(NamedTuple):
     """One way of filling the cluster, always from what it is now."""
 
     mode: str
@@ -274,19 +274,19 @@ def usual_template(groups: Sequence[Group]) -> str:
 
 def policy_runs(
     sizes: PolicySizes, cluster: Cluster, groups: Sequence[Group], sized: Sized, count: CountFits
-) -> list[Run]:
+) -> list[Filling]:
     """Tiered, then standard, once for each policy that differs from the others."""
     runs = []
     if sizes.only != STANDARD:
         for minmax in dict.fromkeys(group.policy.minmax for group in groups):
             if minmax:
                 sizes_down = _sizes_down(minmax, sizes.tiered, sized)
-                runs.append(Run(TIERED, fill_tiered(count, cluster, sizes_down)))
+                runs.append(Filling(TIERED, fill_tiered(count, cluster, sizes_down)))
     if sizes.only != TIERED:
         own = sizes.standard
         for spec in [own] if own else dict.fromkeys(group.policy.std for group in groups):
             item = sized.item(spec, max(spec.disks, 1))
-            runs.append(Run(STANDARD, fill(count, cluster, item)))
+            runs.append(Filling(STANDARD, fill(count, cluster, item)))
     return runs
 
 

@@ -96,7 +96,7 @@ def run(options: argparse.Namespace) -> int:
     with progress(counter.words):
         if instance.sized:
             request = instance_request(instance, template, source)
-            runs = [sizes.Run("requested", sizes.fill(counter.count, cluster, request))]
+            runs = [sizes.Filling("requested", sizes.fill(counter.count, cluster, request))]
         else:
             sized = _sized(instance, template, source)
             runs = sizes.policy_runs(_sizes(options), cluster, groups, sized, counter.count)
@@ -109,7 +109,7 @@ def run(options: argparse.Namespace) -> int:
     return EXIT_OK
 
 
-def _plot(cluster: Cluster, runs: Sequence[sizes.Run], path: str, options: Options) -> None:
+def _plot(cluster: Cluster, runs: Sequence[sizes.Filling], path: str, options: Options) -> None:
     """Draw the nodes now and filled by the first count; raises StewardError."""
     # They import the engine, which --help does not need.
     from ganeti_steward.allocators.overview.filled import overview
@@ -125,7 +125,7 @@ def _plot(cluster: Cluster, runs: Sequence[sizes.Run], path: str, options: Optio
     write_plot(path, overview(now, after), "Capacity", note)
 
 
-def count_policy_sizes(source: Source, config: Config, options: Options) -> list[sizes.Run]:
+def count_policy_sizes(source: Source, config: Config, options: Options) -> list[sizes.Filling]:
     """The counts without any option: of the policies' sizes; raises StewardError."""
     groups = sizes.counted_groups(source.cluster, None)
     sized = _sized(InstanceOptions(), sizes.usual_template(groups), source)
@@ -179,7 +179,7 @@ def _sized(options: InstanceOptions, template: str, source: Source) -> sizes.Siz
     return sizes.Sized(instance_request(small, template, source))
 
 
-def as_text(cluster: Cluster, runs: Sequence[sizes.Run], options: argparse.Namespace) -> str:
+def as_text(cluster: Cluster, runs: Sequence[sizes.Filling], options: argparse.Namespace) -> str:
     """A line for each size, then what is in use before and after."""
     used = [sizes.usage(cluster), *(sizes.usage(run.filling.cluster) for run in runs)]
     shares = [
@@ -197,7 +197,9 @@ def as_text(cluster: Cluster, runs: Sequence[sizes.Run], options: argparse.Names
     return "\n".join(parts)
 
 
-def _sizes_text(cluster: Cluster, runs: Sequence[sizes.Run], options: argparse.Namespace) -> str:
+def _sizes_text(
+    cluster: Cluster, runs: Sequence[sizes.Filling], options: argparse.Namespace
+) -> str:
     """A line for each size, then its places: in the same line for scripts, below it for people."""
     steps = [(run.mode, step) for run in runs for step in run.filling.steps]
     rows = [_row(mode, step, units_of(options)) for mode, step in steps]
@@ -243,7 +245,7 @@ def _places(
 
 
 def _nodes(
-    cluster: Cluster, runs: Sequence[sizes.Run], options: argparse.Namespace
+    cluster: Cluster, runs: Sequence[sizes.Filling], options: argparse.Namespace
 ) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
     """What is free on each node now and after each run."""
     units = units_of(options)
@@ -267,7 +269,7 @@ def _nodes(
     return headings, rows
 
 
-def as_json(cluster: Cluster, runs: Sequence[sizes.Run]) -> bytes:
+def as_json(cluster: Cluster, runs: Sequence[sizes.Filling]) -> bytes:
     """Everything as one JSON object."""
     data = {
         "usage": sizes.usage(cluster)._asdict(),

@@ -122,7 +122,7 @@ def _time(seconds: float) -> str:
     return time.strftime("%H:%M:%S", time.localtime(seconds))
 
 
-def progress_line(run: run_jobs.Run, sets: int, over: Collection[str] = ()) -> str:
+def progress_line(run: run_jobs.JobRun, sets: int, over: Collection[str] = ()) -> str:
     """One change of a job's state; ``over``: the instances that Ganeti fails over."""
     numbers = "/".join(map(str, run.numbers)) or "-"
     line = f"set {run.number_of_set}/{sets} job {numbers} {describe(run.job, over)}: {run.status}"

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, TextIO
 
-from ganeti_steward.allocators.advice.proposals import Obstacle, Proposal, Proposals
+from ganeti_steward.allocators.advice.proposals import PlaceObstacle, Proposal, Proposals
 from ganeti_steward.allocators.jobs.job_sets import Step
 from ganeti_steward.allocators.score.tolerance import TOLERANCE
 from ganeti_steward.allocators.state.names import short_names
@@ -259,7 +259,7 @@ def _proposal_lines(found: Proposals, limit: float) -> Iterator[str]:
         yield f"The search ended after {limit:g} s of CPU; --effort allows more."
 
 
-def obstacles_text(found: Sequence[Obstacle] | None, limit: float) -> str:
+def obstacles_text(found: Sequence[PlaceObstacle] | None, limit: float) -> str:
     """What keeps the instances from a node, and what would remove it."""
     lines = []
     for one in found or ():

@@ -30,7 +30,7 @@ _LAST_STEP: Final = 3.0
 _MAX_FAILURES: Final = 10
 
 
-class Run(NamedTuple):
+class JobRun(NamedTuple):
     """One job and how far it is."""
 
     job: Job
@@ -50,7 +50,7 @@ class Run(NamedTuple):
 class Result(NamedTuple):
     """The results of job sets."""
 
-    runs: tuple[Run, ...]
+    runs: tuple[JobRun, ...]
     """the jobs of all sets that were begun, in their order"""
     left: tuple[Job, ...]
     """those of the other sets"""
@@ -59,17 +59,17 @@ class Result(NamedTuple):
     """why jobs that still run are not waited for, except for an interrupt"""
 
     @property
-    def failed(self) -> tuple[Run, ...]:
+    def failed(self) -> tuple[JobRun, ...]:
         """Jobs that ended in another way than success."""
         return tuple(run for run in self.runs if run.over and run.status != SUCCESS)
 
     @property
-    def running(self) -> tuple[Run, ...]:
+    def running(self) -> tuple[JobRun, ...]:
         """Jobs that go on."""
         return tuple(run for run in self.runs if not run.over)
 
     @property
-    def done(self) -> tuple[Run, ...]:
+    def done(self) -> tuple[JobRun, ...]:
         """Jobs that succeeded."""
         return tuple(run for run in self.runs if run.status == SUCCESS)
 
@@ -84,7 +84,7 @@ def run_job_sets(
     sets: Sequence[Sequence[Job]],
     *,
     reason: str,
-    report: Callable[[Run], None] = lambda run: None,
+    report: Callable[[JobRun], None] = lambda run: None,
     interrupts: Callable[[], int] = lambda: 0,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Result:
@@ -97,7 +97,7 @@ def run_job_sets(
         refusal = jobs.refusal(one)
         if refusal:
             raise StewardError(f"{jobs.where}: {refusal}; nothing was done")
-    runs: list[Run] = []
+    runs: list[JobRun] = []
     trouble = ""
     for number, members in enumerate(sets, 1):
         if interrupts():
@@ -116,8 +116,8 @@ def run_job_sets(
 class _Set:
     """The jobs of one set on their way."""
 
-    def __init__(self, jobs: Jobs, report: Callable[[Run], None]) -> None:
-        self.runs: list[Run] = []
+    def __init__(self, jobs: Jobs, report: Callable[[JobRun], None]) -> None:
+        self.runs: list[JobRun] = []
         self._jobs = jobs
         self._report = report
 
@@ -126,10 +126,10 @@ class _Set:
             submitted = self._jobs.submit(members, reason)
         except StewardError as err:
             # It is not known whether they were taken before the connection broke.
-            self.runs = [Run(job, number, (), UNKNOWN, str(err)) for job in members]
+            self.runs = [JobRun(job, number, (), UNKNOWN, str(err)) for job in members]
         else:
             self.runs = [
-                Run(job, number, numbers, "queued" if numbers else REFUSED, error)
+                JobRun(job, number, numbers, "queued" if numbers else REFUSED, error)
                 for job, (numbers, error) in zip(members, submitted, strict=True)
             ]
         for run in self.runs:
@@ -164,7 +164,7 @@ class _Set:
                     self._report(now)
 
 
-def _updated(run: Run, states: Sequence[JobState]) -> Run:
+def _updated(run: JobRun, states: Sequence[JobState]) -> JobRun:
     """A job's state from those of the jobs it became."""
     failed = next((state for state in states if state.ended and state.status != SUCCESS), None)
     going = next((state for state in states if not state.ended), None)

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ganeti_steward.allocators.rolling.fleet import COPY, SHUT_DOWN, Fleet, Member
-from ganeti_steward.allocators.rolling.obstacles import Obstacle, no_place, no_room, pair, refused
+from ganeti_steward.allocators.rolling.obstacles import (
+    NodeObstacle,
+    no_place,
+    no_room,
+    pair,
+    refused,
+)
 from ganeti_steward.allocators.state import quantity
 
 if TYPE_CHECKING:
@@ -100,7 +106,7 @@ class Load(NamedTuple):
 class _NoRoom(Exception):
     """An instance has no place."""
 
-    def __init__(self, obstacle: Obstacle) -> None:
+    def __init__(self, obstacle: NodeObstacle) -> None:
         super().__init__(obstacle.sentence)
         self.obstacle = obstacle
 
@@ -121,7 +127,7 @@ class Away(NamedTuple):
         """No node is away."""
         return cls(fleet, Load(*np.zeros((4, fleet.size), np.int64)))
 
-    def with_node(self, node: int, *, keep_n1: bool = False) -> Away | Obstacle:
+    def with_node(self, node: int, *, keep_n1: bool = False) -> Away | NodeObstacle:
         """With one node more, or why it cannot be away together with these.
 
         ``keep_n1``: no node that stays may fail N+1 that did not before; raises PluginError.
@@ -139,7 +145,7 @@ class Away(NamedTuple):
         except _NoRoom as err:
             return err.obstacle
         if keep_n1 and (short := found.shortages()):
-            return Obstacle.of_n1(fleet.name(node), *short[0])
+            return NodeObstacle.of_n1(fleet.name(node), *short[0])
         return found
 
     def _joined(self, node: int, members: Iterable[Member]) -> Away:

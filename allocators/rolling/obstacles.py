@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ganeti_steward.allocators.state.arrays import Ints, Mask
 
 
-class Obstacle(NamedTuple):
+class NodeObstacle(NamedTuple):
     """What keeps a node from being away."""
 
     node: str
@@ -26,25 +26,25 @@ class Obstacle(NamedTuple):
     """the least that would make it possible; empty where nothing is known"""
 
     @classmethod
-    def of_n1(cls, node: str, other: str, needed: int, free: int) -> Obstacle:
+    def of_n1(cls, node: str, other: str, needed: int, free: int) -> NodeObstacle:
         """Another node would fail N+1."""
         sentence = f"{other} would have to keep {needed} MiB free for N+1 and has {free} MiB"
         return cls(node, "", sentence, f"free {needed - free} MiB on {other}, or leave out --n1")
 
 
-def pair(fleet: Fleet, node: int, other: int) -> Obstacle:
+def pair(fleet: Fleet, node: int, other: int) -> NodeObstacle:
     """The node has instances in common with one that is away."""
     sentence = f"it has instances in common with {fleet.name(other)}, which is away"
-    return Obstacle(fleet.name(node), "", sentence)
+    return NodeObstacle(fleet.name(node), "", sentence)
 
 
-def refused(fleet: Fleet, member: Member) -> Obstacle:
+def refused(fleet: Fleet, member: Member) -> NodeObstacle:
     """An instance cannot migrate, and the request does not say what to do with it."""
     gib = member.demand.instance.disk_space / 1024
     moving = "--move fails it over"
     if not (member.paired or member.demand.instance.template in ("diskless", "rbd", "ext")):
         moving = f"--move copies it to another node and back ({gib:.1f} GiB each)"
-    return Obstacle(
+    return NodeObstacle(
         fleet.name(member.primary),
         member.name,
         f"{member.name} {obstacle_to_migration(member.demand.instance)}",
@@ -52,41 +52,43 @@ def refused(fleet: Fleet, member: Member) -> Obstacle:
     )
 
 
-def no_room(fleet: Fleet, member: Member, others: Sequence[Member], room: int) -> Obstacle:
+def no_room(fleet: Fleet, member: Member, others: Sequence[Member], room: int) -> NodeObstacle:
     """The secondary cannot take an instance; ``others``: all that leave the node with it."""
     target = member.secondary
     source, name = fleet.name(member.primary), fleet.name(target)
     if fault := _fault(fleet, member, target):
         helps = f"gnt-instance replace-disks -I steward {member.name}, for another secondary"
-        return Obstacle(source, member.name, f"{member.name} cannot go to {name}: {fault}", helps)
+        return NodeObstacle(
+            source, member.name, f"{member.name} cannot go to {name}: {fault}", helps
+        )
     need = sum(one.demand.use for one in others if one.secondary == target)
     if need >= room:
         sentence = (
             f"{name} would have to run {need} MiB more for {source} and has {room} MiB unallocated"
         )
-        return Obstacle(source, member.name, sentence, _freeing(fleet, target, need + 1 - room))
+        return NodeObstacle(source, member.name, sentence, _freeing(fleet, target, need + 1 - room))
     if tag := _shared_tag(fleet, member, target):
         sentence = f"{member.name} cannot go to {name}: an instance there also carries {tag}"
-        return Obstacle(source, member.name, sentence, f"remove {tag} from one of both")
+        return NodeObstacle(source, member.name, sentence, f"remove {tag} from one of both")
     taken = fleet.state.frame.vcpu_limit[target]
     sentence = f"{member.name} cannot go to {name}: {member.demand.vcpus} vcpus more than the "
     sentence += f"policy's limit of {taken:g} there allows"
-    return Obstacle(source, member.name, sentence, "a higher vcpu-ratio of the node group")
+    return NodeObstacle(source, member.name, sentence, "a higher vcpu-ratio of the node group")
 
 
-def no_place(fleet: Fleet, member: Member, may: Mask, room: Ints) -> Obstacle:
+def no_place(fleet: Fleet, member: Member, may: Mask, room: Ints) -> NodeObstacle:
     """An instance fits on none of the nodes that it may go to."""
     source, need = fleet.name(member.primary), member.demand.use
     if not may.any():
         sentence = f"no node of its group that stays may run {member.name}"
-        return Obstacle(source, member.name, sentence)
+        return NodeObstacle(source, member.name, sentence)
     best = int(np.where(may, room, np.iinfo(np.int64).min).argmax())
     sentence = (
         f"{member.name} ({need} MiB) fits on none of {int(may.sum())} nodes; most memory is "
         f"unallocated on {fleet.name(best)}: {int(room[best])} MiB"
     )
     short = need + 1 - int(room[best])
-    return Obstacle(
+    return NodeObstacle(
         source, member.name, sentence, _freeing(fleet, best, short) if short > 0 else ""
     )
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ganeti_steward.allocators.rolling.away import Away, Shortage
 from ganeti_steward.allocators.rolling.fleet import REFUSE, SHUT_DOWN, Fleet
-from ganeti_steward.allocators.rolling.rounds import EFFORT, Found, Limits, find_rounds
+from ganeti_steward.allocators.rolling.rounds import EFFORT, FoundRounds, RoundLimits, find_rounds
 
 if TYPE_CHECKING:
-    from ganeti_steward.allocators.rolling.obstacles import Obstacle
+    from ganeti_steward.allocators.rolling.obstacles import NodeObstacle
     from ganeti_steward.core.model.cluster import Cluster, Instance, Node
     from ganeti_steward.core.model.site_rules import SiteRules
 
@@ -21,7 +21,7 @@ class RollOptions(NamedTuple):
 
     choice: str = REFUSE
     """what is done with instances that cannot migrate, see `fleet.CHOICES`"""
-    limits: Limits = Limits()
+    limits: RoundLimits = RoundLimits()
     returns: bool = True
     """whether instances go home after each round"""
     kvm_memory: int = 0
@@ -62,7 +62,7 @@ class Roll(NamedTuple):
     """All rounds, in order."""
 
     rounds: tuple[Round, ...]
-    impossible: tuple[Obstacle, ...]
+    impossible: tuple[NodeObstacle, ...]
     """one for each node that cannot be away at all"""
     left_out: tuple[tuple[str, str], ...]
     """nodes that are not looked at, each with the reason"""
@@ -80,7 +80,7 @@ def plan_roll(
     """
     out = {name: why for name in names if (why := _left_out(cluster.node(name)))}
     nodes = [name for name in dict.fromkeys(names) if name not in out]
-    search = _Planner(options, site_rules)
+    search = _RollPlanner(options, site_rules)
     rounds, impossible = (search.returning if options.returns else search.staying)(cluster, nodes)
     return Roll(tuple(_master_last(cluster, rounds)), tuple(impossible), tuple(out.items()))
 
@@ -89,19 +89,21 @@ def _left_out(node: Node) -> str:
     return "it is offline" if node.offline else ""
 
 
-class _Planner:
+class _RollPlanner:
     def __init__(self, options: RollOptions, site_rules: SiteRules | None) -> None:
         self._options, self._site_rules = options, site_rules
         self._rng = random.Random(0)
 
     def returning(
         self, cluster: Cluster, names: Sequence[str]
-    ) -> tuple[list[Round], Sequence[Obstacle]]:
+    ) -> tuple[list[Round], Sequence[NodeObstacle]]:
         """Each round begins with the cluster as it is now."""
         found = self._found(cluster, names, EFFORT)
         return [_round(cluster, one) for one in found.rounds], found.impossible
 
-    def staying(self, cluster: Cluster, names: Sequence[str]) -> tuple[list[Round], list[Obstacle]]:
+    def staying(
+        self, cluster: Cluster, names: Sequence[str]
+    ) -> tuple[list[Round], list[NodeObstacle]]:
         """Each round begins with what the one before has left."""
         rounds: list[Round] = []
         left = list(names)
@@ -117,7 +119,7 @@ class _Planner:
             cluster = moved(cluster, rounds[-1].leaves)
             left = [name for name in left if name not in rounds[-1].nodes]
 
-    def _found(self, cluster: Cluster, names: Sequence[str], effort: int) -> Found:
+    def _found(self, cluster: Cluster, names: Sequence[str], effort: int) -> FoundRounds:
         options = self._options
         fleet = Fleet(cluster, options.choice, self._site_rules, options.kvm_memory)
         nodes = [cluster.node_index[name] for name in names]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ganeti_steward.allocators.rolling.away import Away
 from ganeti_steward.allocators.rolling.colours import Graph, again, clique, orders
-from ganeti_steward.allocators.rolling.obstacles import Obstacle
+from ganeti_steward.allocators.rolling.obstacles import NodeObstacle
 
 if TYPE_CHECKING:
     import random
@@ -25,7 +25,7 @@ EFFORT: Final = 25_000
 _ORDERS: Final = 60
 
 
-class Limits(NamedTuple):
+class RoundLimits(NamedTuple):
     """What a round may be."""
 
     at_once: int = 0
@@ -34,23 +34,23 @@ class Limits(NamedTuple):
     """whether the nodes that stay must not newly fail N+1"""
 
 
-class Found(NamedTuple):
+class FoundRounds(NamedTuple):
     """Rounds, and the nodes that are in none."""
 
     rounds: tuple[Away, ...]
     """the largest first"""
-    impossible: tuple[Obstacle, ...]
+    impossible: tuple[NodeObstacle, ...]
 
 
 class _Search:
     """Counts the effort of one search."""
 
-    def __init__(self, fleet: Fleet, limits: Limits) -> None:
+    def __init__(self, fleet: Fleet, limits: RoundLimits) -> None:
         self._none, self._limits = Away.none(fleet), limits
         self.partners = fleet.partners
         self.effort = 0
 
-    def alone(self, node: int) -> Away | Obstacle:
+    def alone(self, node: int) -> Away | NodeObstacle:
         return self._none.with_node(node, keep_n1=self._limits.keep_n1)
 
     def first_fit(self, order: Iterable[int]) -> list[Away]:
@@ -80,10 +80,10 @@ class _Search:
 def find_rounds(
     fleet: Fleet,
     nodes: Sequence[int],
-    limits: Limits,
+    limits: RoundLimits,
     rng: random.Random,
     effort: int = EFFORT,
-) -> Found:
+) -> FoundRounds:
     """As few rounds as are found; raises PluginError.
 
     ``nodes``: indices of those that are to be away once; ``rng``: for the orders that are tried;
@@ -91,7 +91,7 @@ def find_rounds(
     """
     search = _Search(fleet, limits)
     alone = {node: search.alone(node) for node in nodes}
-    impossible = [one for one in alone.values() if isinstance(one, Obstacle)]
+    impossible = [one for one in alone.values() if isinstance(one, NodeObstacle)]
     possible = [node for node, one in alone.items() if isinstance(one, Away)]
     least = _least(possible, fleet.partners, limits.at_once)
     best: list[Away] | None = None
@@ -106,7 +106,7 @@ def find_rounds(
         found = search.first_fit(again([[*one.nodes] for one in best], turn, rng))
         best = found if len(found) <= len(best) else best
     best.sort(key=lambda one: (-len(one.nodes), min(one.nodes)))
-    return Found(tuple(best), tuple(impossible))
+    return FoundRounds(tuple(best), tuple(impossible))
 
 
 def _least(nodes: Sequence[int], graph: Graph, at_once: int) -> int:

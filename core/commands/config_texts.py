@@ -41,7 +41,7 @@ The settings of a plugin, by the name it is loaded with. The plugin says which k
 `gnt-steward check-config` checks them if it declares them."""
 
 
-class Section(NamedTuple):
+class ReferenceSection(NamedTuple):
     """One section of the reference."""
 
     title: str
@@ -57,7 +57,7 @@ def reference_page() -> str:
     return "".join([_TOP, ABOUT, *map(_markdown, sections())])
 
 
-def sections() -> Iterator[Section]:
+def sections() -> Iterator[ReferenceSection]:
     """All sections of the file."""
     for name in builtins.SECTIONS:
         yield _section(name, builtins.declaration(name))
@@ -66,18 +66,20 @@ def sections() -> Iterator[Section]:
             yield _section(plugin.section, builtins.target(plugin.target).CONFIG)
     for kind in builtins.NAMED_SECTIONS:
         yield _section(f"{kind}.NAME", builtins.declaration(kind))
-    yield Section("[weigh]", _WEIGH)
-    yield Section("[plugin.NAME]", _PLUGIN)
+    yield ReferenceSection("[weigh]", _WEIGH)
+    yield ReferenceSection("[plugin.NAME]", _PLUGIN)
 
 
-def _section(name: str, declaration: Any) -> Section:
+def _section(name: str, declaration: Any) -> ReferenceSection:
     text = (
         " ".join(declaration.__doc__.partition("\n\n")[0].split())
         .partition(": ")[2]
         .replace("``", "`")
     )
     rows = groupby(keys(declaration), lambda key: (key.field, key.kind.text, key.text))
-    return Section(f"[{name}]", text[:1].upper() + text[1:], [list(alike) for _, alike in rows])
+    return ReferenceSection(
+        f"[{name}]", text[:1].upper() + text[1:], [list(alike) for _, alike in rows]
+    )
 
 
 def default_of(key: Key) -> str:
@@ -85,7 +87,7 @@ def default_of(key: Key) -> str:
     return "(required)" if key.default is REQUIRED else f"`{toml(key.default)}`"
 
 
-def _markdown(section: Section) -> str:
+def _markdown(section: ReferenceSection) -> str:
     """One section: what it is for, and a table of its keys."""
     lines = ["", f"## {section.title}", "", section.text]
     if section.rows:

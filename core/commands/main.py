@@ -29,7 +29,7 @@ _VERSION: Final = ("-V", "--version")
 _log = logging.getLogger(__name__)
 
 
-class _LogFile(logging.Handler):
+class _LogFileOnDemand(logging.Handler):
     """Opens the configured log when the first record comes; most commands log nothing.
 
     Without it Python would print records, tracebacks of plugins included, on the terminal.
@@ -109,7 +109,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _use_log_file() -> None:
     logger = logging.getLogger("ganeti_steward")
     if not logger.handlers:
-        logger.addHandler(_LogFile())
+        logger.addHandler(_LogFileOnDemand())
 
 
 def _run(given: Sequence[str], word: str) -> int:

@@ -10,7 +10,16 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple, TypeVar, get_args, get_type_hints
 
 from ganeti_steward.core.config import kinds
-from ganeti_steward.core.config.kinds import FLAG, TEXT, TEXTS, Each, Kind, number, shown, whole
+from ganeti_steward.core.config.kinds import (
+    FLAG,
+    TEXT,
+    TEXTS,
+    Each,
+    ValueKind,
+    number,
+    shown,
+    whole,
+)
 from ganeti_steward.core.json_reader import describe
 
 _Section = TypeVar("_Section", bound=tuple[Any, ...])
@@ -18,7 +27,7 @@ _Section = TypeVar("_Section", bound=tuple[Any, ...])
 #: Default of a key that has none.
 REQUIRED: Final = object()
 
-_KIND_OF_TYPE: Final[Mapping[object, Kind]] = {
+_KIND_OF_TYPE: Final[Mapping[object, ValueKind]] = {
     bool: FLAG,
     int: whole(),
     float: number(),
@@ -32,7 +41,7 @@ class Key(NamedTuple):
 
     name: str
     """in the file, with dashes"""
-    kind: Kind
+    kind: ValueKind
     text: str
     """what it is for, one sentence"""
     default: Any
@@ -65,7 +74,9 @@ def _is_declaration(section: Any) -> bool:
 def _keys_of(section: type, field: str, hint: Any, default: Any) -> Iterator[Key]:
     """The keys of one field: one, or one for each name of an `Each`."""
     given, *metadata = get_args(hint) if hasattr(hint, "__metadata__") else (hint,)
-    kind = next((one for one in metadata if isinstance(one, Kind | Each)), _KIND_OF_TYPE.get(given))
+    kind = next(
+        (one for one in metadata if isinstance(one, ValueKind | Each)), _KIND_OF_TYPE.get(given)
+    )
     text = next((one for one in metadata if isinstance(one, str)), "")
     if isinstance(kind, Each):
         for name in kind.names:

@@ -21,7 +21,7 @@ from ganeti_steward.core.json_reader import describe, quoted
 Check = Callable[[Any], str]
 
 
-class Kind(NamedTuple):
+class ValueKind(NamedTuple):
     """What the value of a key may be."""
 
     fault: Check
@@ -36,21 +36,21 @@ class Each(NamedTuple):
     """
 
     names: Collection[str]
-    kind: Kind
+    kind: ValueKind
     default: Any
 
 
-def number(low: float = -inf, high: float = inf) -> Kind:
+def number(low: float = -inf, high: float = inf) -> ValueKind:
     """A number within limits."""
     return _bounded("number", int | float, low, high)
 
 
-def whole(low: float = -inf, high: float = inf) -> Kind:
+def whole(low: float = -inf, high: float = inf) -> ValueKind:
     """A whole number within limits."""
     return _bounded("whole number", int, low, high)
 
 
-def _bounded(what: str, types: type | UnionType, low: float, high: float) -> Kind:
+def _bounded(what: str, types: type | UnionType, low: float, high: float) -> ValueKind:
     wanted = f"a {what}" + (f" from {_plain(low)}" if -inf < low and high == inf else "")
 
     def fault(value: Any) -> str:
@@ -61,7 +61,7 @@ def _bounded(what: str, types: type | UnionType, low: float, high: float) -> Kin
             return f"{value} is not between {_plain(low)} and {_plain(high)}"
         return f"{wanted} is expected, found {describe(value)}"
 
-    return Kind(fault, what + _limits(low, high))
+    return ValueKind(fault, what + _limits(low, high))
 
 
 def _limits(low: float, high: float) -> str:
@@ -74,17 +74,17 @@ def _plain(limit: float) -> str:
     return str(limit) if isinstance(limit, int) else f"{limit:g}"
 
 
-def one_of(*words: str) -> Kind:
+def one_of(*words: str) -> ValueKind:
     """One of some words."""
     known = ", ".join(words)
 
     def fault(value: Any) -> str:
         return "" if value in words else f"one of {known} is expected, found {describe(value)}"
 
-    return Kind(fault, "one of " + ", ".join(f"`{word}`" for word in words))
+    return ValueKind(fault, "one of " + ", ".join(f"`{word}`" for word in words))
 
 
-def word(good: Callable[[str], bool], what: str, *, hint: str) -> Kind:
+def word(good: Callable[[str], bool], what: str, *, hint: str) -> ValueKind:
     """A text of a certain form, or the empty one.
 
     :param good: whether a text has the form
@@ -97,10 +97,10 @@ def word(good: Callable[[str], bool], what: str, *, hint: str) -> Kind:
             return f"the {what} ({hint}) is expected, found {describe(value)}"
         return "" if value == "" or good(value) else f"{quoted(value)} is no {what} ({hint})"
 
-    return Kind(fault, what)
+    return ValueKind(fault, what)
 
 
-def list_of(kind: Kind, *others: str) -> Kind:
+def list_of(kind: ValueKind, *others: str) -> ValueKind:
     """A list of different names, each of a kind or one of the words in ``others``."""
 
     def fault(value: Any) -> str:
@@ -108,7 +108,7 @@ def list_of(kind: Kind, *others: str) -> Kind:
         faults = () if bad else (kind.fault(name) for name in value if name not in others)
         return bad or "; ".join(filter(None, faults))
 
-    return Kind(fault, f"list: each a {kind.text}{''.join(f' or `{b}`' for b in others)}")
+    return ValueKind(fault, f"list: each a {kind.text}{''.join(f' or `{b}`' for b in others)}")
 
 
 def _is_host(text: str) -> bool:
@@ -160,14 +160,14 @@ def shown(name: str) -> str:
     return name if name.isprintable() and 0 < len(name) <= 80 else quoted(name)
 
 
-PATH: Final = Kind(_path, "absolute path, or empty")
-TEXT: Final = Kind(_text, "text")
-FLAG: Final = Kind(_flag, "`true` or `false`")
+PATH: Final = ValueKind(_path, "absolute path, or empty")
+TEXT: Final = ValueKind(_text, "text")
+FLAG: Final = ValueKind(_flag, "`true` or `false`")
 #: Different names.
-NAMES: Final = Kind(_names, "list of names")
+NAMES: Final = ValueKind(_names, "list of names")
 #: Names of which a repetition changes nothing.
-REPEATED_NAMES: Final = Kind(_repeated_names, "list of names")
+REPEATED_NAMES: Final = ValueKind(_repeated_names, "list of names")
 #: Names and addresses of machines.
 HOSTS: Final = list_of(word(_is_host, "host name or IP address", hint="without a port"))
 #: Any texts, also the same one twice.
-TEXTS: Final = Kind(_texts, "list of texts")
+TEXTS: Final = ValueKind(_texts, "list of texts")

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from typing import Any, Final, Self
 
-from ganeti_steward.core.errors import Refused, StewardError
+from ganeti_steward.core.errors import RefusedByGaneti, StewardError
 from ganeti_steward.core.ganeti.jobs import Submitted, error_text, job_state, one_line
 from ganeti_steward.core.ganeti.reasons import USER, Reason, ascii_fault, with_reasons
 from ganeti_steward.core.ganeti.shapes import checked, job_number, returned_by
@@ -95,7 +95,7 @@ class Luxi:
         except (ValueError, TypeError, KeyError):
             raise self._error(method, "the answer is not what luxid answers") from None
         if not good:
-            raise Refused(f"{self.where}, {method}: {error_text(result)}")
+            raise RefusedByGaneti(f"{self.where}, {method}: {error_text(result)}")
         return result
 
     def _exchange(self, method: str, request: bytes) -> bytes:
@@ -222,7 +222,7 @@ class Luxi:
             return [Submitted((), "; ".join(faults)) for _ in jobs]
         try:
             results = self.call("SubmitManyJobs", trailed)
-        except Refused as err:
+        except RefusedByGaneti as err:
             return [Submitted((), str(err)) for _ in jobs]
         with returned_by(self.where):
             return [
@@ -258,7 +258,7 @@ class Luxi:
         return str(self.call("ReplaceFilter", uuid or None, *content.values()))
 
     def delete_filter(self, uuid: str) -> None:
-        """Delete a rule; `Refused` when there is none."""
+        """Delete a rule; `RefusedByGaneti` when there is none."""
         self.call("DeleteFilter", uuid)
 
 

@@ -16,7 +16,7 @@ from urllib.parse import quote
 import requests
 import urllib3
 
-from ganeti_steward.core.errors import Refused, StewardError
+from ganeti_steward.core.errors import RefusedByGaneti, StewardError
 from ganeti_steward.core.ganeti.jobs import Submitted, job_state, one_line
 from ganeti_steward.core.ganeti.rapi_access import (
     Credentials,
@@ -278,11 +278,11 @@ class Rapi:
         return str(self.call(method, path, body=dict(content)))
 
     def delete_filter(self, uuid: str) -> None:
-        """Delete a rule; `Refused` when the answer is no, for example since there is none."""
+        """Delete a rule; `RefusedByGaneti` where that is refused, as when there is none."""
         try:
             self.call("DELETE", f"filters/{quote(uuid)}")
         except _Denied as err:
-            raise Refused(str(err)) from None
+            raise RefusedByGaneti(str(err)) from None
 
 
 def _job_number(answer: object) -> int:

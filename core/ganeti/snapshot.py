@@ -129,7 +129,7 @@ class PrimariesMemory(NamedTuple):
     """MiB that those which should be up do not use yet"""
 
 
-class Space(NamedTuple):
+class NodeSpace(NamedTuple):
     """Storage of one node."""
 
     total: float
@@ -210,14 +210,14 @@ def _spaces(
     info: Mapping[str, Any],
     required: bool,
     sleep: Callable[[float], None],
-) -> dict[str, Space]:
+) -> dict[str, NodeSpace]:
     """The storage of each node that reports it, for a template."""
     kind = _STORAGE.get(wanted)
     if kind is None:
-        return {node["name"]: Space(0, 0) for node in nodes}
+        return {node["name"]: NodeSpace(0, 0) for node in nodes}
     if kind == _STORAGE.get(first):
         return {
-            node["name"]: Space(node["dtotal"], node["dfree"])
+            node["name"]: NodeSpace(node["dtotal"], node["dfree"])
             for node in nodes
             if node["dtotal"] is not None and node["dfree"] is not None
         }
@@ -233,7 +233,7 @@ def _spaces(
     unit = info["volume_group_name"] if kind == "lvm-vg" else info["file_storage_dir"]
     jobs = client.storage_jobs(kind, ("node", "name", "size", "free"), live) if live else []
     return {
-        node: Space(size, free)
+        node: NodeSpace(size, free)
         for result in _results(client, jobs, required, sleep)
         for node, name, size, free in result
         if name == unit
@@ -281,7 +281,7 @@ def _group(group: _Row, networks: Iterable[_Row]) -> _Row:
     }
 
 
-def _node(node: _Row, space: Space | None, primaries: PrimariesMemory) -> _Row:
+def _node(node: _Row, space: NodeSpace | None, primaries: PrimariesMemory) -> _Row:
     """A node of the message; what it did not report is None."""
     free = node["mfree"]
     return {key: node[field] for key, field in _NODE.items()} | {

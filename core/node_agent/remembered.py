@@ -33,7 +33,7 @@ STATES: Final = (RUNNING, ENDED, LOST, NEVER, UNKNOWN)
 _MEMBERS: Final = ("purpose", "node", "id", "submitted", "rsalt")
 
 
-class Question(NamedTuple):
+class CommandQuestion(NamedTuple):
     """What became of a command."""
 
     node: str
@@ -58,15 +58,15 @@ class RepairState(NamedTuple):
     """its result, once it has ended; of its output the end"""
 
 
-def question_text(question: Question) -> str:
+def question_text(question: CommandQuestion) -> str:
     """The text of a signed question."""
     return json.dumps(dict(zip(_MEMBERS, (QUESTION, *question), strict=True)))
 
 
-def read_question(text: str, is_this_node: Callable[[str], bool]) -> Question:
+def read_question(text: str, is_this_node: Callable[[str], bool]) -> CommandQuestion:
     """The question in the text of a signed message; raises BadRequest."""
     given = read_members(text, QUESTION, _MEMBERS, is_this_node)
-    return Question(given["node"], given["id"], given["submitted"], given["rsalt"])
+    return CommandQuestion(given["node"], given["id"], given["submitted"], given["rsalt"])
 
 
 def state_text(node: str, id_: str, found: RepairState) -> str:

@@ -61,7 +61,7 @@ _LATE: Final = (
 _log = logging.getLogger(__name__)
 
 
-class Known(NamedTuple):
+class KnownAtStart(NamedTuple):
     """What was known at the start, in case that it cannot be read later."""
 
     config: Config
@@ -79,7 +79,7 @@ def main() -> None:
     channel = socket.socket(fileno=int(sys.argv[1]))
     channel.set_inheritable(False)
     find_node = partial(this_node, *sys.argv[3:5])
-    known = Known(load_config(config_path(), SELF_DIAGNOSIS), find_node(), find_node)
+    known = KnownAtStart(load_config(config_path(), SELF_DIAGNOSIS), find_node(), find_node)
     _set_up_log(known.config)
     _preload(known.config)
     become_subreaper()
@@ -92,7 +92,7 @@ def main() -> None:
     gc.freeze()
     channel.send(READY)
     try:
-        _Server(channel, known).run()
+        _RequestServer(channel, known).run()
     finally:
         end_children()
 
@@ -117,10 +117,10 @@ class _Stop(BaseException):
     """A signal has come."""
 
 
-class _Server:
+class _RequestServer:
     """Forks a supervisor for each request, and reaps it."""
 
-    def __init__(self, channel: socket.socket, known: Known) -> None:
+    def __init__(self, channel: socket.socket, known: KnownAtStart) -> None:
         self._channel, self._known = channel, known
         self._supervisors, self._stuck = set[int](), set[int]()
 
@@ -182,12 +182,12 @@ def _stop(*_: object) -> None:
     raise _Stop
 
 
-def _work(repair: Repair | None, given: bytes, known: Known) -> bytes:
+def _work(repair: Repair | None, given: bytes, known: KnownAtStart) -> bytes:
     """What `Launcher.call` gives; raises StewardError, OSError."""
     return _repaired(repair, given) if repair else _diagnosed(known)
 
 
-def _diagnosed(known: Known) -> bytes:
+def _diagnosed(known: KnownAtStart) -> bytes:
     """The report; empty while another run is under way.  Raises StewardError."""
     try:
         config = load_config(config_path(), SELF_DIAGNOSIS)
@@ -203,7 +203,7 @@ def _diagnosed(known: Known) -> bytes:
     return canonical(run.report) + b"\n"
 
 
-def _node(known: Known) -> ThisNode:
+def _node(known: KnownAtStart) -> ThisNode:
     """This node; as it was known where Ganeti's files can no longer be read."""
     now, before = known.find_node(), known.node
     lost = (before.uuid and not now.uuid) or (before.address and not now.address)

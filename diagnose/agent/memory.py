@@ -79,7 +79,7 @@ class StartedCommand(NamedTuple):
         return max(self.started, self.ended)
 
 
-class Known(NamedTuple):
+class Remembered(NamedTuple):
     """All that is remembered, as it is in the file."""
 
     began: int
@@ -119,7 +119,7 @@ class _File(NamedTuple):
     commands: tuple[_Command, ...]
 
 
-def written(known: Known) -> bytes:
+def written(known: Remembered) -> bytes:
     """What is remembered, as a file."""
     commands = [
         {**each._asdict(), "id": id_, "outcome": each.outcome and each.outcome._asdict()}
@@ -129,7 +129,7 @@ def written(known: Known) -> bytes:
     return canonical(content | {"began": known.began, "lost": known.lost}) + b"\n"
 
 
-def parse(raw: bytes) -> Known:
+def parse(raw: bytes) -> Remembered:
     """What a file has; raises StewardError.
 
     What was run on another machine, whose disk or backup this is, is of no use here.
@@ -151,7 +151,7 @@ def parse(raw: bytes) -> Known:
     except ValueError:
         raise StewardError("something in it is of another kind than expected") from None
     commands = {each.id: StartedCommand(*each[1:]) for each in content.commands}
-    return Known(content.began, content.lost, commands)
+    return Remembered(content.began, content.lost, commands)
 
 
 class Memory:
@@ -290,13 +290,13 @@ class Memory:
 
     # The file
 
-    def _read(self) -> Known:
+    def _read(self) -> Remembered:
         now = self._now()
         try:
             self._call_disk(lambda: _prepare(os.path.dirname(self._path)))
             return parse(self._call_disk(lambda: read_own(self._path, _LONGEST)))
         except FileNotFoundError:
-            return Known(now, 0, {})
+            return Remembered(now, 0, {})
         except (OSError, StewardError) as err:
             reason = reason_of(err) if isinstance(err, OSError) else err
             text = f"{self._path} cannot be used: {reason}"
@@ -304,7 +304,7 @@ class Memory:
             self._call_disk(lambda: os.replace(self._path, self._path + SET_ASIDE))
             text += f" (the file is {self._path + SET_ASIDE} now)"
         _log.warning("which repair commands were run is not known any more: %s", text)
-        return Known(now, now, {})
+        return Remembered(now, now, {})
 
     def _save(self) -> bool:
         """Whether all is on the disk."""

@@ -62,7 +62,7 @@ class Unreadable(StewardError):
     """A request that is refused before any of it is parsed."""
 
 
-class _Fault(StewardError):
+class _Rejection(StewardError):
     """Why a request is refused.  ``guess``: whether the caller may be guessing."""
 
     def __init__(self, reason: str, *, guess: bool) -> None:
@@ -122,7 +122,7 @@ class Repairs:
         self._listen_to(who)
         try:
             yield who
-        except _Fault as err:
+        except _Rejection as err:
             shut_out = self._penalties.punish(who) if err.guess else 0
             _log.warning("repair refused caller=%s shut-out=%g reason=%s", address, shut_out, err)
             raise RepairRefused from None
@@ -146,20 +146,20 @@ class Repairs:
             raise Unreadable(f"the request has more than {REQUEST_LIMIT} bytes")
         try:
             if not self._nonces.is_good(salt_of(raw), who):
-                raise _Fault(_NO_NONCE, guess=True)
+                raise _Rejection(_NO_NONCE, guess=True)
             signed = self._key.with_key(lambda key: open_signed(key, raw))
         except NoKey as err:
             # Not a guess, so the caller is not locked out.
             self._keyless.warning(f"repair refused caller={who} shut-out=0 reason={err}")
             raise RepairRefused from None
         except BadMessage as err:
-            raise _Fault(str(err), guess=True) from None
+            raise _Rejection(str(err), guess=True) from None
         if not self._nonces.take(signed.salt, who):
-            raise _Fault(_NO_NONCE, guess=True)
+            raise _Rejection(_NO_NONCE, guess=True)
         try:
             return read(signed.text, self._is_this_node)
         except BadRequest as err:
-            raise _Fault(str(err), guess=True) from None
+            raise _Rejection(str(err), guess=True) from None
 
     def _once(self, address: str, request: RepairRequest) -> str:
         """Run a command if its id is new; the text of the answer.  Raises _Fault."""
@@ -185,7 +185,7 @@ class Repairs:
         outcome = None
         try:
             outcome = self._run(address, request)
-        except _Fault as err:
+        except _Rejection as err:
             outcome = CommandEnd(None, fault=f"it was not run: {err}")
             raise
         finally:
@@ -202,7 +202,7 @@ class Repairs:
     def _alone(self) -> Iterator[None]:
         """Be the only command that runs; raises _Fault."""
         if not self._running.acquire(blocking=False):
-            raise _Fault("another repair command is running", guess=False)
+            raise _Rejection("another repair command is running", guess=False)
         try:
             yield
         finally:
@@ -213,7 +213,7 @@ class Repairs:
         try:
             outcome = self._execute(request)
         except Forbidden as err:
-            raise _Fault(str(err), guess=True) from None
+            raise _Rejection(str(err), guess=True) from None
         _log.info(
             "repair ended command=%s status=%s fault=%s output=%s",
             request.command,

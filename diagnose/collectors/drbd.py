@@ -99,7 +99,7 @@ class Settings(NamedTuple):
     repair: Repair = ""
 
 
-class Device(NamedTuple):
+class DrbdDevice(NamedTuple):
     """One device of this node."""
 
     disk: str
@@ -141,7 +141,7 @@ class Collector(Configured[Settings]):
                 faults += self._faults(device, replacing=replacing)
         yield from check_results(NAME, faults, unknowns, self._settings.repair)
 
-    def _faults(self, device: Device, *, replacing: bool) -> Iterator[Fault]:
+    def _faults(self, device: DrbdDevice, *, replacing: bool) -> Iterator[Fault]:
         """What is wrong with one device; raises MissingData.
 
         Its number is left out: devices become fewer while instances are moved away, and the
@@ -170,7 +170,7 @@ class Collector(Configured[Settings]):
 plugin: Final = Collector
 
 
-def _devices(machine: Machine, text: str, unknowns: list[str]) -> Iterator[Device]:
+def _devices(machine: Machine, text: str, unknowns: list[str]) -> Iterator[DrbdDevice]:
     """The devices that can be read, of whichever version is loaded."""
     version = _VERSION.match(text)
     if version is not None and version[1] == "8":
@@ -181,7 +181,7 @@ def _devices(machine: Machine, text: str, unknowns: list[str]) -> Iterator[Devic
     return iter(())
 
 
-def _devices_of_8(text: str, unknowns: list[str]) -> Iterator[Device]:
+def _devices_of_8(text: str, unknowns: list[str]) -> Iterator[DrbdDevice]:
     """The devices in ``/proc/drbd`` of version 8."""
     for line in text.splitlines():
         if _LIKE_A_LINE.match(line) and not _UNCONFIGURED.fullmatch(line):
@@ -189,7 +189,7 @@ def _devices_of_8(text: str, unknowns: list[str]) -> Iterator[Device]:
                 yield _device_of_8(line)
 
 
-def _device_of_8(line: str) -> Device:
+def _device_of_8(line: str) -> DrbdDevice:
     device = _LINE.fullmatch(line)
     if device is None:
         raise reading.MissingData("a device's line in /proc/drbd cannot be read")
@@ -197,7 +197,7 @@ def _device_of_8(line: str) -> Device:
     # One word for the connection and for what it does.
     if connection not in _AWAY | _COPYING | {"Connected"}:
         raise reading.MissingData(f"the connection state {connection!r} is not known")
-    return Device(
+    return DrbdDevice(
         disk,
         helped=connection not in _AWAY and peer_disk == "UpToDate",
         copying=connection in _COPYING,
@@ -206,7 +206,7 @@ def _device_of_8(line: str) -> Device:
     )
 
 
-def _devices_of_9(machine: Machine, unknowns: list[str]) -> Iterator[Device]:
+def _devices_of_9(machine: Machine, unknowns: list[str]) -> Iterator[DrbdDevice]:
     """The devices ``drbdsetup`` lists."""
     resources: list[Any] = []
     with reading.noting_unknowns(unknowns):
@@ -223,7 +223,7 @@ def _devices_of_9(machine: Machine, unknowns: list[str]) -> Iterator[Device]:
                 yield _device_of_9(device, connections)._replace(suspended=suspended)
 
 
-def _device_of_9(device: Any, connections: list[Any]) -> Device:
+def _device_of_9(device: Any, connections: list[Any]) -> DrbdDevice:
     volume = reading.member(device, int, "volume")
     helped = copying = standalone = False
     for connection in connections:
@@ -241,7 +241,7 @@ def _device_of_9(device: Any, connections: list[Any]) -> Device:
                 helped |= state == "Connected" and usable
     wanted = reading.optional(device, bool, "client") or False
     quorum = reading.optional(device, bool, "quorum")
-    return Device(
+    return DrbdDevice(
         reading.member(device, str, "disk-state"),
         helped,
         copying,

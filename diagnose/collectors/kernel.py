@@ -56,7 +56,7 @@ _DEVICE: Final = r"(?P<device>[A-Za-z0-9_!:.-]+)"
 _COUNTED: Final = ("io", "ata")
 
 
-class Kind(NamedTuple):
+class MessageKind(NamedTuple):
     """A kind of message that means something."""
 
     family: str
@@ -147,13 +147,13 @@ _PATTERNS: Final[Mapping[tuple[str, str, str], tuple[str, ...]]] = {
 }
 
 KINDS: Final = tuple(
-    Kind(*names, re.compile(pattern.replace("DEVICE", _DEVICE)))
+    MessageKind(*names, re.compile(pattern.replace("DEVICE", _DEVICE)))
     for names, patterns in _PATTERNS.items()
     for pattern in patterns
 )
 
 
-def _kind_of_rule(rule: str) -> Kind:
+def _kind_of_rule(rule: str) -> MessageKind:
     """The kind in a rule ``SOURCE=FAULT=PATTERN``; raises ValueError."""
     about, first, rest = rule.partition("=")
     fault, second, pattern = rest.partition("=")
@@ -165,7 +165,7 @@ def _kind_of_rule(rule: str) -> Kind:
             compiled = re.compile(pattern.replace("DEVICE", _DEVICE, 1))
     except (re.error, OverflowError, RecursionError) as err:
         raise ValueError(f"has no regular expression behind the second =: {err}") from None
-    return Kind("rule", about, fault, compiled)
+    return MessageKind("rule", about, fault, compiled)
 
 
 def _rules_fault(value: Any) -> str:
@@ -180,7 +180,7 @@ def _rules_fault(value: Any) -> str:
 
 
 #: The kind of the key ``rules``.
-RULES: Final = kinds.Kind(_rules_fault, "list of `SOURCE=FAULT=PATTERN`")
+RULES: Final = kinds.ValueKind(_rules_fault, "list of `SOURCE=FAULT=PATTERN`")
 
 
 class Settings(NamedTuple):

@@ -70,7 +70,7 @@ _CHECKS: Final[Mapping[str, _Check]] = {
 }
 
 
-class Device(NamedTuple):
+class SmartDevice(NamedTuple):
     """One disk, as smartctl has to be called for it."""
 
     path: str
@@ -94,7 +94,7 @@ class Collector(Configured[Settings]):
         if not machine.has(_SMARTCTL):
             yield _without_program(machine)
             return
-        devices: list[Device] = []
+        devices: list[SmartDevice] = []
         unknowns: list[str] = []
         with reading.noting_unknowns(unknowns):
             devices = _read_devices(machine, unknowns)
@@ -105,7 +105,7 @@ class Collector(Configured[Settings]):
             yield Unknown(NAME, "; ".join(unknowns))
         elif not devices:
             yield NotApplicable(NAME, "there is no disk with SMART data")
-        disks: list[Device] = []
+        disks: list[SmartDevice] = []
         for device in devices:
             if _is_volume(device, devices):
                 name = device.serial or device.path.removeprefix("/dev/")
@@ -119,7 +119,7 @@ class Collector(Configured[Settings]):
         if devices and not any_result and not unknowns:
             yield NotApplicable(NAME, "every disk is ignored, as configured")
 
-    def _query_all(self, machine: Machine, devices: Sequence[Device]) -> Iterator[CheckResult]:
+    def _query_all(self, machine: Machine, devices: Sequence[SmartDevice]) -> Iterator[CheckResult]:
         """The results of the disks, in the order in which they answer."""
         # Not with the executor's "with": it would wait for a disk that hangs.
         pool = ThreadPoolExecutor(_AT_A_TIME)
@@ -131,7 +131,7 @@ class Collector(Configured[Settings]):
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 
-    def _query(self, machine: Machine, device: Device) -> list[CheckResult]:
+    def _query(self, machine: Machine, device: SmartDevice) -> list[CheckResult]:
         """The results of one disk; none of one to be ignored, so earlier findings about it end."""
         serial = device.serial
         if self._is_ignored(serial):
@@ -158,7 +158,7 @@ class Collector(Configured[Settings]):
     def _is_ignored(self, serial: str) -> bool:
         return bool(serial) and matches(serial, self._settings.ignore)
 
-    def _volumes(self, machine: Machine, device: Device) -> tuple[str, ...]:
+    def _volumes(self, machine: Machine, device: SmartDevice) -> tuple[str, ...]:
         """The physical volumes to be named; none where that is not wanted, or not known."""
         if not self._settings.name_volumes:
             return ()
@@ -198,7 +198,7 @@ def _without_program(machine: Machine) -> CheckResult:
     return NotApplicable(NAME, reason)
 
 
-def _answer(machine: Machine, device: Device) -> tuple[Any, Exit]:
+def _answer(machine: Machine, device: SmartDevice) -> tuple[Any, Exit]:
     """What smartctl reports about a disk; raises MissingData.
 
     A failed command alone means little: behind some controllers the verdict is missing and
@@ -220,11 +220,11 @@ def _answer(machine: Machine, device: Device) -> tuple[Any, Exit]:
     return answer, status
 
 
-def _read_devices(machine: Machine, unknowns: list[str]) -> list[Device]:
+def _read_devices(machine: Machine, unknowns: list[str]) -> list[SmartDevice]:
     """The disks smartctl finds, those behind raid controllers too; raises MissingData."""
     answer = reading.parsed(reading.succeeded(machine, _SMARTCTL, "--scan-open", "-j"), _SMARTCTL)
     reading.member(answer, dict, "smartctl")
-    devices: list[Device] = []
+    devices: list[SmartDevice] = []
     # When it finds none, it leaves the list out.
     for row in reading.optional(answer, list, "devices") or []:
         with reading.noting_unknowns(unknowns):
@@ -232,16 +232,16 @@ def _read_devices(machine: Machine, unknowns: list[str]) -> list[Device]:
     return devices
 
 
-def _device(machine: Machine, row: Any) -> Device:
+def _device(machine: Machine, row: Any) -> SmartDevice:
     path, kind = reading.member(row, str, "name"), reading.member(row, str, "type")
     if not path.startswith("/dev/") or not (path + kind).isprintable():
         raise reading.MissingData("smartctl names a disk that is no device")
-    return Device(
+    return SmartDevice(
         path, kind, _kernel_serial(machine, path), reading.optional(row, str, "open_error")
     )
 
 
-def _is_volume(device: Device, devices: Sequence[Device]) -> bool:
+def _is_volume(device: SmartDevice, devices: Sequence[SmartDevice]) -> bool:
     """Whether it is a volume of a raid controller whose disks are listed by themselves.
 
     smartctl refuses to open such a volume, and names the devices to query instead.
@@ -250,7 +250,7 @@ def _is_volume(device: Device, devices: Sequence[Device]) -> bool:
     return is_named and any(_MEGARAID.search(other.kind) for other in devices)
 
 
-def _unlisted(machine: Machine, devices: Sequence[Device]) -> list[str]:
+def _unlisted(machine: Machine, devices: Sequence[SmartDevice]) -> list[str]:
     """Disks the kernel has and smartctl does not find, as when they are dead; raises MissingData.
 
     Those on USB are left out: it knows few of their bridges.  NVMe disks and what smartctl
@@ -270,7 +270,7 @@ def _is_on_usb(machine: Machine, name: str) -> bool:
     return False
 
 
-def _physical_volumes(machine: Machine, device: Device) -> tuple[str, ...]:
+def _physical_volumes(machine: Machine, device: SmartDevice) -> tuple[str, ...]:
     """LVM's physical volumes on a disk or its partitions, sorted; raises OSError, MissingData.
 
     Where md or something else is between, the disk is no part of a physical volume.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ganeti_steward.core.config.kinds import Kind, one_of, word
+from ganeti_steward.core.config.kinds import ValueKind, one_of, word
 from ganeti_steward.core.json_reader import describe
 from ganeti_steward.core.model.finding import STATUSES, is_name
 
@@ -23,4 +23,4 @@ def _command_line(value: Any) -> str:
     return "" if all(map(str.isprintable, value)) else "a word cannot be printed"
 
 
-COMMAND_LINE: Final = Kind(_command_line, "list: absolute path, then arguments")
+COMMAND_LINE: Final = ValueKind(_command_line, "list: absolute path, then arguments")

@@ -12,7 +12,7 @@ from ganeti_steward.core.config.kinds import (
     NAMES,
     PATH,
     TEXT,
-    Kind,
+    ValueKind,
     list_of,
     number,
     one_of,
@@ -25,7 +25,7 @@ from ganeti_steward.core.node_agent.protocol import PORT
 from ganeti_steward.diagnose.config.finding_kinds import COMMAND, COMMAND_LINE
 
 
-def subset(words: Collection[str]) -> Kind:
+def subset(words: Collection[str]) -> ValueKind:
     """A list of some of these words."""
 
     def fault(value: Any) -> str:
@@ -35,7 +35,7 @@ def subset(words: Collection[str]) -> Kind:
         names, verb = ", ".join(map(shown, strange)), "is" if len(strange) == 1 else "are"
         return f"{names} {verb} not one of {', '.join(words)}" if strange else bad
 
-    return Kind(fault, "list of some of " + ", ".join(f"`{word}`" for word in words))
+    return ValueKind(fault, "list of some of " + ", ".join(f"`{word}`" for word in words))
 
 
 #: Stands for every other command of the whitelist directory, by name.
@@ -46,7 +46,9 @@ _NAGIOS_STATUS: Final = one_of(*STATUSES, "unknown")
 _NAMED: Final = list_of(COMMAND, EVERY)
 
 #: As in Ganeti's design, the empty name stands for no command.
-_COMMANDS: Final = Kind(lambda value: "" if value == [""] else _NAMED.fault(value), _NAMED.text)
+_COMMANDS: Final = ValueKind(
+    lambda value: "" if value == [""] else _NAMED.fault(value), _NAMED.text
+)
 
 #: Other sources: the whitelisted commands, the checks of Nagios, and the diagnosis itself.
 RESERVED: Final = ("command", "nagios", "diagnose")
@@ -69,7 +71,7 @@ def _plugins_fault(value: Any) -> str:
 
 
 #: Plugins with a diagnose hook, whose names are those of their sources.
-_PLUGINS: Final = Kind(_plugins_fault, "list of plugins")
+_PLUGINS: Final = ValueKind(_plugins_fault, "list of plugins")
 
 
 class Diagnose(NamedTuple):

@@ -58,7 +58,7 @@ class SourceState(NamedTuple):
     """consecutive runs it has lasted; 0 for nothing pending"""
 
 
-class State(NamedTuple):
+class RunState(NamedTuple):
     """What one run leaves to the next.  The default is that of the very first run."""
 
     held: Mapping[str, SourceState] = {}
@@ -94,7 +94,7 @@ class Waiting(NamedTuple):
 class Update(NamedTuple):
     """What is in effect after a run."""
 
-    state: State
+    state: RunState
     findings: tuple[Finding, ...]
     """what is in effect, none of it Ok"""
     kept: tuple[Unknown, ...]
@@ -113,7 +113,7 @@ def _is_covered(source: str, by: Iterable[str]) -> bool:
 
 
 def update(
-    state: State,
+    state: RunState,
     results: Iterable[CheckResult],
     run_counts: RunCounts,
     sources: Collection[str] = (EVERYTHING,),
@@ -160,7 +160,7 @@ def update(
             held[source] = after
     unreported = {source for source in unknown if _is_covered(source, state.unreported)}
     findings = tuple(finding for after in held.values() for finding in after.confirmed or ())
-    new_state = State(held, tuple(sorted(unreported)), state.lost and bool(unreported))
+    new_state = RunState(held, tuple(sorted(unreported)), state.lost and bool(unreported))
     return Update(new_state, findings, tuple(kept), tuple(waiting))
 
 

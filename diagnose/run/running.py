@@ -16,7 +16,7 @@ from ganeti_steward.core.model.finding import CheckResult, Unknown
 from ganeti_steward.diagnose.config.sections import Diagnose
 from ganeti_steward.diagnose.model.budget import within_budget
 from ganeti_steward.diagnose.model.diagnosis import ITSELF, Diagnosis, Several, diagnosis
-from ganeti_steward.diagnose.model.hysteresis import RunCounts, State, Update, update
+from ganeti_steward.diagnose.model.hysteresis import RunCounts, RunState, Update, update
 from ganeti_steward.diagnose.run.files import Busy, locked, prepare_directory, remove_leftovers
 from ganeti_steward.diagnose.run.gathering import SourceRun, gather
 from ganeti_steward.diagnose.run.report import boot_id, report, write_report
@@ -58,7 +58,7 @@ def diagnose_node(
     with ExitStack() as held:
         trusted, note = _occupy(held, settings.directory) if keep else (False, "")
         usable, notes = trusted and not note, [note]
-        kept = read_state(settings.directory) if trusted else Kept(State(lost=keep))
+        kept = read_state(settings.directory) if trusted else Kept(RunState(lost=keep))
         left = read_stuck(settings.directory) if trusted else {}
         try:
             source_runs = gather(

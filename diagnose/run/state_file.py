@@ -21,7 +21,7 @@ from ganeti_steward.core.model.finding import STATUSES, Finding
 from ganeti_steward.core.process.descendants import Process, is_there
 from ganeti_steward.core.safe_files import UnsafeFile, read_own
 from ganeti_steward.core.typed_json import from_json, to_json
-from ganeti_steward.diagnose.model.hysteresis import Result, SourceState, State, covers
+from ganeti_steward.diagnose.model.hysteresis import Result, RunState, SourceState, covers
 from ganeti_steward.diagnose.run.files import STATE, locked, prepare_directory, write_file
 
 #: Of the file's form; another one is not understood.
@@ -44,7 +44,7 @@ _LONGEST_STUCK: Final = 2**22
 class Kept(NamedTuple):
     """What was read."""
 
-    state: State
+    state: RunState
     raw: bytes = b""
     """the file as it is; empty where there is none that can be used"""
     note: str = ""
@@ -61,7 +61,7 @@ def read_state(directory: str) -> Kept:
         raw = read_own(path, _LONGEST)
         return Kept(parse_state(raw), raw)
     except FileNotFoundError:
-        return Kept(State())
+        return Kept(RunState())
     except UnsafeFile as err:
         fault = f"cannot be read: {err.reason}"
     except OSError as err:
@@ -72,17 +72,17 @@ def read_state(directory: str) -> Kept:
     with suppress(OSError):
         os.replace(path, path + SET_ASIDE)
         note += f" (the file is {path + SET_ASIDE} now)"
-    return Kept(State(lost=True), b"", note)
+    return Kept(RunState(lost=True), b"", note)
 
 
-def write_state(directory: str, kept: Kept, state: State) -> None:
+def write_state(directory: str, kept: Kept, state: RunState) -> None:
     """Leave a state to the next run; raises StewardError.  Nothing is written over its like."""
     raw = state_bytes(state)
     if raw != kept.raw:
         write_file(os.path.join(directory, STATE), raw)
 
 
-class _Source(NamedTuple):
+class _SourceEntry(NamedTuple):
     """A `SourceState` in the file."""
 
     confirmed: tuple[_Finding, ...] | None
@@ -96,15 +96,15 @@ class _File(NamedTuple):
     form: int
     host: str
     """this machine, by the name it has even where no file can be read"""
-    held: dict[str, _Source]
+    held: dict[str, _SourceEntry]
     unheard: tuple[str, ...]
     lost: bool
 
 
-def state_bytes(state: State) -> bytes:
+def state_bytes(state: RunState) -> bytes:
     """A state as a file."""
     held = {
-        source: _Source(
+        source: _SourceEntry(
             None if each.confirmed is None else _written(each.confirmed),
             _written(each.pending),
             each.runs,
@@ -119,7 +119,7 @@ def _written(result: Result) -> tuple[_Finding, ...]:
     return tuple((finding.status, finding.command, finding.details) for finding in result)
 
 
-def parse_state(raw: bytes) -> State:
+def parse_state(raw: bytes) -> RunState:
     """The state in a file; raises StewardError.
 
     What was found on another machine, whose disk or backup this is, is of no use here.
@@ -144,7 +144,7 @@ def parse_state(raw: bytes) -> State:
         raise StewardError("something in it is of another kind than expected") from None
     if content.host != os.uname().nodename:
         raise StewardError(f"it is of the machine {quoted(content.host)}")
-    return State(held, content.unheard, content.lost)
+    return RunState(held, content.unheard, content.lost)
 
 
 def _read(source: str, result: Iterable[_Finding]) -> Result:
@@ -175,7 +175,7 @@ def forget(directory: str, source: str) -> list[str]:
         held = {name: one for name, one in state.held.items() if name not in dropped}
         unreported = tuple(one for one in state.unreported if one not in dropped)
         lost = state.lost and bool(unreported)
-        write_state(directory, kept, State(held, unreported, lost))
+        write_state(directory, kept, RunState(held, unreported, lost))
     return dropped
 
 

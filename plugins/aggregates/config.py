@@ -6,11 +6,19 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Annotated, Any, Final, NamedTuple
 
-from ganeti_steward.core.config.kinds import REPEATED_NAMES, TEXT, TEXTS, Kind, one_of, shown, whole
+from ganeti_steward.core.config.kinds import (
+    REPEATED_NAMES,
+    TEXT,
+    TEXTS,
+    ValueKind,
+    one_of,
+    shown,
+    whole,
+)
 from ganeti_steward.core.json_reader import describe
 
 
-def table_of(kind: Kind) -> Kind:
+def table_of(kind: ValueKind) -> ValueKind:
     """A section of the file that is one key of another: any names, each value of a kind."""
 
     def fault(value: Any) -> str:
@@ -19,7 +27,7 @@ def table_of(kind: Kind) -> Kind:
         faults = ((name, kind.fault(item)) for name, item in value.items())
         return "; ".join(f"{shown(name)}: {fault}" for name, fault in faults if fault)
 
-    return Kind(fault, f"table: name = {kind.text}")
+    return ValueKind(fault, f"table: name = {kind.text}")
 
 
 #: Name -> a list of names or expressions.
@@ -42,7 +50,7 @@ def _requests_fault(value: Any) -> str:
     return f"an expression or a list of expressions is expected, found {describe(value)}"
 
 
-_REQUESTS: Final = table_of(Kind(_requests_fault, "expression, or list of expressions"))
+_REQUESTS: Final = table_of(ValueKind(_requests_fault, "expression, or list of expressions"))
 
 
 def _ask_fault(value: Any) -> str:
@@ -110,7 +118,9 @@ class Aggregates(NamedTuple):
     """instance -> what it requests"""
     ask: Annotated[
         Mapping[str, Mapping[str, str | Sequence[str]]],
-        Kind(_ask_fault, "table: `os`, `hypervisor` or `template` = table: pattern = expression"),
+        ValueKind(
+            _ask_fault, "table: `os`, `hypervisor` or `template` = table: pattern = expression"
+        ),
         'What all instances of an OS, hypervisor or disk template request: os = {"windows-*" = '
         '"in:license:windows"}; the pattern "" is for instances of which it is not known.',
     ] = _NOTHING
@@ -127,7 +137,7 @@ class Aggregates(NamedTuple):
     ] = _NOTHING
     until: Annotated[
         Mapping[str, Any],
-        table_of(Kind(_date_fault, "date")),
+        table_of(ValueKind(_date_fault, "date")),
         'The last day of aggregates: "reservation:r1" = "2026-12-31"; shown and warned about.',
     ] = _NOTHING
     version: Annotated[

@@ -20,7 +20,7 @@ from ganeti_steward.plugins.aggregates.declarations import config_faults, read_r
 from ganeti_steward.plugins.aggregates.language.limits import Clock
 from ganeti_steward.plugins.aggregates.language.requests import Soft, unknown_everywhere
 from ganeti_steward.plugins.aggregates.language.tags import Fault, printable
-from ganeti_steward.plugins.aggregates.membership import Membership, Names, Rules
+from ganeti_steward.plugins.aggregates.membership import Membership, MembershipRules, Names
 from ganeti_steward.plugins.aggregates.notes import notes
 from ganeti_steward.plugins.aggregates.requirements import (
     Requested,
@@ -51,7 +51,7 @@ class Constraint:
     def __init__(self, clock: Clock = time.time) -> None:
         self._clock = clock
         self._settings = Aggregates()
-        self._read: tuple[Cluster, Rules, Evaluator] | None = None
+        self._read: tuple[Cluster, MembershipRules, Evaluator] | None = None
         self._known: dict[tuple[Requirements, str, bool], tuple[Ban, ...]] = {}
         self._costs: dict[tuple[Soft, ...], list[Cost]] = {}
         self._last: tuple[Instance, Requested] | None = None
@@ -71,7 +71,7 @@ class Constraint:
             for fault in config_faults(config.section(Aggregates))
         ]
 
-    def _rules(self, cluster: Cluster) -> tuple[Rules, Evaluator]:
+    def _rules(self, cluster: Cluster) -> tuple[MembershipRules, Evaluator]:
         if self._read is None or self._read[0] is not cluster:
             rules = read_rules(cluster, self._settings)
             self._read, self._known = (cluster, rules, Evaluator(rules, cluster)), {}
@@ -79,7 +79,7 @@ class Constraint:
             self._unknown = unknown_everywhere(rules.automatic, cluster)
         return self._read[1:]
 
-    def _requested(self, rules: Rules, instance: Instance) -> Requested:
+    def _requested(self, rules: MembershipRules, instance: Instance) -> Requested:
         if self._last is None or self._last[0] is not instance:
             self._last = instance, read_requirements(rules, instance)
         return self._last[1]
@@ -140,7 +140,9 @@ class Constraint:
             ),
         ]
 
-    def _soft_costs(self, rules: Rules, cluster: Cluster, soft: tuple[Soft, ...]) -> list[Cost]:
+    def _soft_costs(
+        self, rules: MembershipRules, cluster: Cluster, soft: tuple[Soft, ...]
+    ) -> list[Cost]:
         """The same value for all instances with the same soft requests."""
         if soft not in self._costs:
             self._costs[soft] = list(soft_costs(rules.membership, cluster, soft))

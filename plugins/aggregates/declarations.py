@@ -22,9 +22,9 @@ from ganeti_steward.plugins.aggregates.language.requests import Ask, Soft, parse
 from ganeti_steward.plugins.aggregates.membership import (
     CONFIGURATION,
     Membership,
+    MembershipRules,
     Names,
-    Rules,
-    Settings,
+    ReadingSettings,
 )
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ _NEW: Final = ("ask", "entitled_tags", "entitled_instances", "until")
 _T = TypeVar("_T")
 
 
-def read_rules(cluster: Cluster, config: Aggregates) -> Rules:
+def read_rules(cluster: Cluster, config: Aggregates) -> MembershipRules:
     """Read all that is declared, by tags and in the configuration's section."""
     reader = _Reader(config, cluster)
     reader.read_section()
@@ -84,9 +84,9 @@ class _Reader:
         self._until: dict[str, str] = {}
         self._version = min(tags.VERSION, config.version)
 
-    def rules(self) -> Rules:
+    def rules(self) -> MembershipRules:
         """All that was read."""
-        settings = Settings(
+        settings = ReadingSettings(
             forbidden=tuple(sorted(self._settings[tags.FORBIDDEN_PREFIX])),
             required=tuple(sorted(self._settings[tags.REQUIRED_PREFIX])),
             unclaimable=frozenset(self._settings[tags.UNCLAIMABLE]),
@@ -101,7 +101,7 @@ class _Reader:
             {node: _frozen(units, bare=bare) for node, units in self._units.items()},
             _frozen(self._pools, bare=bare),
         )
-        return Rules(
+        return MembershipRules(
             membership,
             settings,
             tuple(self.faults),

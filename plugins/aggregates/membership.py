@@ -41,7 +41,7 @@ class Membership(NamedTuple):
         return _NONE.union(*(names for part in plain for names in part.values()), *units)
 
 
-class Settings(NamedTuple):
+class ReadingSettings(NamedTuple):
     """How instances and aggregates are read."""
 
     forbidden: tuple[str, ...] = ()
@@ -55,11 +55,11 @@ class Settings(NamedTuple):
     """of the tags"""
 
 
-class Rules(NamedTuple):
+class MembershipRules(NamedTuple):
     """All that holds for every instance, with everything that could not be understood."""
 
     membership: Membership
-    settings: Settings
+    settings: ReadingSettings
     faults: tuple[Fault, ...] = ()
     """of the cluster, groups, nodes and the configuration"""
     notes: tuple[str, ...] = ()

@@ -12,7 +12,7 @@ from ganeti_steward.core.model.site_rules import PRIMARY, SECONDARY
 from ganeti_steward.plugins.aggregates.language.expression import STORAGE
 from ganeti_steward.plugins.aggregates.language.limits import Clock, ended
 from ganeti_steward.plugins.aggregates.language.tags import GROUP, NODE
-from ganeti_steward.plugins.aggregates.membership import Rules
+from ganeti_steward.plugins.aggregates.membership import MembershipRules
 from ganeti_steward.plugins.aggregates.requirements import read_requirements
 from ganeti_steward.plugins.aggregates.verdicts import Evaluator
 
@@ -28,7 +28,7 @@ def notes(
     request: Request,
     cluster: Cluster,
     outcome: Outcome,
-    rules: Rules,
+    rules: MembershipRules,
     evaluator: Evaluator,
     clock: Clock,
 ) -> Iterator[str]:
@@ -51,7 +51,11 @@ def notes(
 
 
 def _notes_on(
-    cluster: Cluster, instance: Instance, names: Sequence[str], rules: Rules, evaluator: Evaluator
+    cluster: Cluster,
+    instance: Instance,
+    names: Sequence[str],
+    rules: MembershipRules,
+    evaluator: Evaluator,
 ) -> Iterator[str]:
     """Roles it does not have, and nodes the rules would not give it."""
     requested = read_requirements(rules, instance)
@@ -70,7 +74,7 @@ def _notes_on(
             yield _against(instance, node, role, reason.text)
 
 
-def _notes_on_ends(instance: Instance, rules: Rules, clock: Clock) -> Iterator[str]:
+def _notes_on_ends(instance: Instance, rules: MembershipRules, clock: Clock) -> Iterator[str]:
     """Aggregates it requests that were meant to be used until a day that is over."""
     if not rules.until:
         return

@@ -36,7 +36,7 @@ from ganeti_steward.plugins.aggregates.language.tags import (
     Fault,
     read_tag,
 )
-from ganeti_steward.plugins.aggregates.membership import CONFIGURATION, Names, Rules
+from ganeti_steward.plugins.aggregates.membership import CONFIGURATION, MembershipRules, Names
 
 if TYPE_CHECKING:
     from ganeti_steward.core.model.cluster import Instance
@@ -84,7 +84,7 @@ class Requested(NamedTuple):
 _Given = tuple[Term | Soft, Fault]
 
 
-def read_requirements(rules: Rules, instance: Instance) -> Requested:
+def read_requirements(rules: MembershipRules, instance: Instance) -> Requested:
     """What an instance requires under these rules."""
     faults: list[Fault] = []
     own: list[_Given] = []
@@ -116,19 +116,19 @@ def read_requirements(rules: Rules, instance: Instance) -> Requested:
     return Requested(requirements, tuple(faults), terms, tuple(soft))
 
 
-def closing_faults(rules: Rules, requested: Requested) -> tuple[Fault, ...]:
+def closing_faults(rules: MembershipRules, requested: Requested) -> tuple[Fault, ...]:
     """What forbids to place an instance at all."""
     return *rules.closing(), *requested.faults
 
 
-def _configured(rules: Rules, name: str) -> Iterator[_Given]:
+def _configured(rules: MembershipRules, name: str) -> Iterator[_Given]:
     """What the configuration requests for an instance."""
     for one in rules.configured.get(name, ()):
         place = f"aggregates.instances.{name}"
         yield one, Fault(CONFIGURATION, place, requested_text(one), "")
 
 
-def _automatic(rules: Rules, instance: Instance) -> Iterator[_Given]:
+def _automatic(rules: MembershipRules, instance: Instance) -> Iterator[_Given]:
     """What it requests by what it is."""
     for ask in matching(rules.automatic, instance):
         place = f"aggregates.ask.{ask.kind}.{ask.pattern}"
@@ -136,7 +136,7 @@ def _automatic(rules: Rules, instance: Instance) -> Iterator[_Given]:
             yield one, Fault(CONFIGURATION, place, requested_text(one), "")
 
 
-def _declared(tag: str, rules: Rules) -> Term | Soft | Declared | None:
+def _declared(tag: str, rules: MembershipRules) -> Term | Soft | Declared | None:
     """What one tag declares; raises ExpressionError."""
     if not tag.startswith(TAG_PREFIX):
         if not any(tag.startswith(prefix) for prefix in rules.settings.required):
@@ -147,7 +147,7 @@ def _declared(tag: str, rules: Rules) -> Term | Soft | Declared | None:
     return checked_role(declared) if isinstance(declared, Term) else declared
 
 
-def requirements_of(rules: Rules, terms: Sequence[Term], pool: str = "") -> Requirements:
+def requirements_of(rules: MembershipRules, terms: Sequence[Term], pool: str = "") -> Requirements:
     """What these values require together; ``pool``: the storage pool, empty: not named."""
     by_role = {
         role: combined(term for term in terms if term.role == role)
@@ -162,7 +162,7 @@ def requirements_of(rules: Rules, terms: Sequence[Term], pool: str = "") -> Requ
     )
 
 
-def _closed(rules: Rules, plain: Expression, own: Expression | None) -> tuple[str, ...]:
+def _closed(rules: MembershipRules, plain: Expression, own: Expression | None) -> tuple[str, ...]:
     """The prefixes of which no aggregate is requested, in one role."""
     if not rules.settings.forbidden:
         return ()
@@ -174,13 +174,15 @@ def _closed(rules: Rules, plain: Expression, own: Expression | None) -> tuple[st
     )
 
 
-def _unclaimable(rules: Rules, given: Iterable[_Given]) -> Iterator[Fault]:
+def _unclaimable(rules: MembershipRules, given: Iterable[_Given]) -> Iterator[Fault]:
     for name, place in _claims(given):
         if name in rules.settings.unclaimable:
             yield place._replace(text=f"no instance may request aggregate {name}")
 
 
-def _not_entitled(rules: Rules, instance: Instance, own: Iterable[_Given]) -> Iterator[Fault]:
+def _not_entitled(
+    rules: MembershipRules, instance: Instance, own: Iterable[_Given]
+) -> Iterator[Fault]:
     """What the instance's own tags request and it is not entitled to."""
     if not rules.entitled:
         return

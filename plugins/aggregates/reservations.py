@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.model.cluster import INTERNALLY_MIRRORED
-from ganeti_steward.plugins.aggregates.membership import Members, Rules, aggregates
+from ganeti_steward.plugins.aggregates.membership import Members, MembershipRules, aggregates
 
 if TYPE_CHECKING:
     from ganeti_steward.core.model.cluster import Cluster, Node
@@ -40,14 +40,14 @@ class PrefixReservations(NamedTuple):
     """whether a tag that begins so requests the aggregate (it is a required prefix, too)"""
 
 
-def reservations(rules: Rules) -> tuple[PrefixReservations, ...]:
+def reservations(rules: MembershipRules) -> tuple[PrefixReservations, ...]:
     """The free pool and the reservations of every prefix of reservations."""
     found = aggregates(rules.membership)
     prefixes = (p for p in rules.settings.forbidden if _has_pool(p, found, rules))
     return tuple(_under(prefix, found, rules) for prefix in prefixes)
 
 
-def _has_pool(prefix: str, found: Collection[str], rules: Rules) -> bool:
+def _has_pool(prefix: str, found: Collection[str], rules: MembershipRules) -> bool:
     """Whether a prefix has a free pool: one with members, or one that no instance may request."""
     free = free_pool(prefix)
     if prefix == USUAL or free in found or free in rules.settings.unclaimable:
@@ -60,7 +60,7 @@ def free_pool(prefix: str) -> str:
     return prefix + FREE
 
 
-def _under(prefix: str, found: dict[str, Members], rules: Rules) -> PrefixReservations:
+def _under(prefix: str, found: dict[str, Members], rules: MembershipRules) -> PrefixReservations:
     free = free_pool(prefix)
     taken = (m for name, m in found.items() if name.startswith(prefix) and name != free)
     claimable = any(prefix.startswith(required) for required in rules.settings.required)

@@ -20,7 +20,7 @@ UNION: Final = "union"
 _NONE: Final[Names] = frozenset()
 
 
-class Reason(NamedTuple):
+class Objection(NamedTuple):
     """Why something may not serve."""
 
     rule: str
@@ -34,12 +34,12 @@ def alone(expression: Expression, own: Names) -> bool:
     return all(need & own for need in expression.need)
 
 
-def by_itself(expression: Expression, own: Names) -> Reason | None:
+def by_itself(expression: Expression, own: Names) -> Objection | None:
     """A thing that nothing spans: one role's expression, or a list of hosts."""
     return banned(expression, own, _NONE) or missing(expression, own)
 
 
-def in_tree(expression: Expression, own: Names, root: Names, combine: str) -> Reason | None:
+def in_tree(expression: Expression, own: Names, root: Names, combine: str) -> Objection | None:
     """A thing in the tree of ``root`` (which may be the thing itself), plain expression."""
     against = banned(expression, own, root)
     if against:
@@ -48,13 +48,13 @@ def in_tree(expression: Expression, own: Names, root: Names, combine: str) -> Re
         return missing(expression, own | root)
     if alone(expression, own) or alone(expression, root):
         return None
-    return missing(expression, own | root) or Reason(
+    return missing(expression, own | root) or Objection(
         f"not by itself in {_listed(expression)}",
         f"neither it nor its group by itself is in {_listed(expression)}",
     )
 
 
-def pool_from(expression: Expression, own: Names, root: Names) -> Reason | None:
+def pool_from(expression: Expression, own: Names, root: Names) -> Objection | None:
     """A storage pool used from the tree of ``root``, plain expression: never spanned."""
     return banned(expression, own, root) or missing(expression, own)
 
@@ -67,13 +67,13 @@ def reaches(pool: Names, tree: Iterable[Names]) -> bool:
     return not pool or any(pool & names for names in tree)
 
 
-def banned(expression: Expression, own: Names, root: Names) -> Reason | None:
+def banned(expression: Expression, own: Names, root: Names) -> Objection | None:
     """Whether a thing or its root is in a forbidden aggregate."""
     found = expression.ban & (own | root)
     if not found:
         return None
     name = min(found)
-    return Reason(f"in forbidden aggregate {name}", f"{where(name, own)}, which is forbidden")
+    return Objection(f"in forbidden aggregate {name}", f"{where(name, own)}, which is forbidden")
 
 
 def where(name: str, own: Names) -> str:
@@ -81,14 +81,14 @@ def where(name: str, own: Names) -> str:
     return f"{'it' if name in own else 'its group'} is in aggregate {name}"
 
 
-def missing(expression: Expression, mine: Names) -> Reason | None:
+def missing(expression: Expression, mine: Names) -> Objection | None:
     """The first of the required aggregates that these are not among."""
     for need in expression.need:
         if not need & mine:
             names = ", ".join(sorted(need))
             if len(need) == 1:
-                return Reason(f"not in aggregate {names}", f"it is not in aggregate {names}")
-            return Reason(f"in none of {names}", f"it is in none of the aggregates {names}")
+                return Objection(f"not in aggregate {names}", f"it is not in aggregate {names}")
+            return Objection(f"in none of {names}", f"it is in none of the aggregates {names}")
     return None
 
 

@@ -10,7 +10,7 @@ from ganeti_steward.core.model.site_rules import PRIMARY, SECONDARY
 from ganeti_steward.plugins.aggregates import verdict
 from ganeti_steward.plugins.aggregates.language.expression import ROLES, STORAGE, UNIT, Expression
 from ganeti_steward.plugins.aggregates.language.tags import GROUP, NODE
-from ganeti_steward.plugins.aggregates.membership import Membership, Names, Rules
+from ganeti_steward.plugins.aggregates.membership import Membership, MembershipRules, Names
 from ganeti_steward.plugins.aggregates.requirements import Requirements
 
 if TYPE_CHECKING:
@@ -27,7 +27,11 @@ class Verdicts:
     """One set of requirements with the verdicts found so far."""
 
     def __init__(
-        self, rules: Rules, known: KnownAggregates, requirements: Requirements, template: str
+        self,
+        rules: MembershipRules,
+        known: KnownAggregates,
+        requirements: Requirements,
+        template: str,
     ) -> None:
         self._membership, self._combine = rules.membership, rules.settings.combine
         self._known, self._requirements, self._template = known, requirements, template
@@ -37,12 +41,12 @@ class Verdicts:
             role: plain._replace(ban=plain.ban.union(self._implied[role])) for role in ROLES
         }
         self._own = {role: requirements.role(role) for role in ROLES}
-        self._found: dict[tuple[str, Names, Names], verdict.Reason | None] = {}
-        self._pools: dict[str, verdict.Reason | None] = {}
+        self._found: dict[tuple[str, Names, Names], verdict.Objection | None] = {}
+        self._pools: dict[str, verdict.Objection | None] = {}
         self._simple = not (self._own[UNIT] or self._own[STORAGE] or rules.membership.pools)
         """whether only the node itself and its group matter"""
 
-    def node(self, node: Node, role: str) -> verdict.Reason | None:
+    def node(self, node: Node, role: str) -> verdict.Objection | None:
         """Why a node may not serve in a role; None when it may."""
         own = self._membership.nodes.get(node.name, _NONE)
         root = self._membership.groups.get(node.group, _NONE)
@@ -54,7 +58,7 @@ class Verdicts:
             return reason
         return self._unit(node, root) or self._storage(node.group, own, root)
 
-    def _plain_reason(self, own: Names, root: Names, role: str) -> verdict.Reason | None:
+    def _plain_reason(self, own: Names, root: Names, role: str) -> verdict.Objection | None:
         """Plain expression with the group spanning, then the role's without (6.4)."""
         expression = self._plain[role]
         reason = verdict.in_tree(expression, own, root, self._combine)
@@ -63,14 +67,16 @@ class Verdicts:
         required = self._own[role]
         return None if required is None else self._for_role(required, own, role)
 
-    def _for_role(self, required: Expression, own: Names, role: str) -> verdict.Reason | None:
+    def _for_role(self, required: Expression, own: Names, role: str) -> verdict.Objection | None:
         reason = verdict.by_itself(required, own)
         if reason is None:
             return None
         reason = self._known.unknown(reason, required)
-        return verdict.Reason(f"{role}: {reason.rule}", f"as {role}: {reason.text}")
+        return verdict.Objection(f"{role}: {reason.rule}", f"as {role}: {reason.text}")
 
-    def _worded(self, reason: verdict.Reason, own: Names, root: Names, role: str) -> verdict.Reason:
+    def _worded(
+        self, reason: verdict.Objection, own: Names, root: Names, role: str
+    ) -> verdict.Objection:
         """The reason with its cause: a ban that no requirement holds is one of a prefix."""
         plain, implied = self._requirements.plain, self._implied[role]
         ban = verdict.banned(plain, own, root)
@@ -81,14 +87,14 @@ class Verdicts:
             return self._known.unknown(reason, plain)
         name = min(found)
         prefix = implied[name]
-        return verdict.Reason(
+        return verdict.Objection(
             f"reserved ({prefix}*)",
             f"{verdict.where(name, own)}; an instance must request one of {prefix}*",
         )
 
     # -- units
 
-    def _unit(self, node: Node, root: Names) -> verdict.Reason | None:
+    def _unit(self, node: Node, root: Names) -> verdict.Objection | None:
         """Some unit of the node must do; a node without any has one of no aggregates."""
         required = self._own[UNIT]
         if required is None:
@@ -106,11 +112,11 @@ class Verdicts:
             return None
         texts = "; ".join(f"{name}: {reason.text}" for name, reason in reasons.items() if reason)
         rule = f"unit: none of the node will do ({_rules(reasons.values())})"
-        return verdict.Reason(rule, f"none of its units will do ({texts})")
+        return verdict.Objection(rule, f"none of its units will do ({texts})")
 
     # -- storage
 
-    def _storage(self, group: str, own: Names, root: Names) -> verdict.Reason | None:
+    def _storage(self, group: str, own: Names, root: Names) -> verdict.Objection | None:
         """Where the disks are: on the node itself, or in a pool that reaches its group."""
         required = self._own[STORAGE]
         if self._template in _NO_STORAGE:
@@ -123,7 +129,7 @@ class Verdicts:
             self._pools[group] = self._pool(group, root, required or Expression())
         return self._pools[group]
 
-    def _pool(self, group: str, root: Names, required: Expression) -> verdict.Reason | None:
+    def _pool(self, group: str, root: Names, required: Expression) -> verdict.Objection | None:
         pools = self._reaching(group)
         if pools is None:
             # Nothing is known of the pool but that it is in no aggregate.
@@ -137,10 +143,10 @@ class Verdicts:
             return None
         if not pools:
             text = f"storage pool {self._requirements.pool} does not reach its group"
-            return verdict.Reason(f"storage: pool {self._requirements.pool} out of reach", text)
+            return verdict.Objection(f"storage: pool {self._requirements.pool} out of reach", text)
         texts = "; ".join(f"{name}: {reason.text}" for name, reason in reasons.items() if reason)
         rule = f"storage: no pool will do ({_rules(reasons.values())})"
-        return verdict.Reason(rule, f"no storage pool there will do ({texts})")
+        return verdict.Objection(rule, f"no storage pool there will do ({texts})")
 
     def _reaching(self, group: str) -> dict[str, Names] | None:
         """The declared pools that may hold the disks; None when it is one never declared."""
@@ -154,7 +160,7 @@ class Verdicts:
         return found or None
 
 
-def _rules(reasons: Iterable[verdict.Reason | None]) -> str:
+def _rules(reasons: Iterable[verdict.Objection | None]) -> str:
     """The rules that refuse the parts of one thing, each once, without the role."""
     rules = (reason.rule.rpartition(": ")[2] for reason in reasons if reason)
     return ", ".join(dict.fromkeys(rules))
@@ -174,12 +180,12 @@ class KnownAggregates:
             name: prefix for prefix in prefixes for name in self._known if name.startswith(prefix)
         }
 
-    def unknown(self, reason: verdict.Reason, expression: Expression) -> verdict.Reason:
+    def unknown(self, reason: verdict.Objection, expression: Expression) -> verdict.Objection:
         """The same reason, or another one where a required aggregate has no member at all."""
         for need in expression.need:
             if not need & self._known:
                 names = ", ".join(sorted(need))
-                return verdict.Reason(
+                return verdict.Objection(
                     f"not in aggregate {names} (no members)", f"aggregate {names} has no members"
                 )
         return reason
@@ -203,17 +209,17 @@ FAULTY: Final = "faulty tag"
 class Evaluator:
     """Evaluates the nodes of one cluster, each kind of node once for equal requirements."""
 
-    def __init__(self, rules: Rules, cluster: Cluster) -> None:
+    def __init__(self, rules: MembershipRules, cluster: Cluster) -> None:
         self._rules, self._cluster = rules, cluster
         self._known = KnownAggregates(rules.membership, cluster)
         closed = rules.closed()
         self._closed_groups = {
-            group.uuid: verdict.Reason(FAULTY, fault.sentence)
+            group.uuid: verdict.Objection(FAULTY, fault.sentence)
             for group in cluster.groups
             if (fault := closed.get((GROUP, group.name)))
         }
         self._closed_nodes = {
-            name: verdict.Reason(FAULTY, fault.sentence)
+            name: verdict.Objection(FAULTY, fault.sentence)
             for (kind, name), fault in closed.items()
             if kind == NODE
         }
@@ -221,7 +227,7 @@ class Evaluator:
 
     def node(
         self, requirements: Requirements, template: str, node: Node, role: str
-    ) -> verdict.Reason | None:
+    ) -> verdict.Objection | None:
         """Why a node may not serve an instance in a role; None when it may.
 
         ``template``: the instance's disk template, which decides where its disks are.
@@ -230,7 +236,7 @@ class Evaluator:
 
     def all(
         self, requirements: Requirements, template: str
-    ) -> Iterator[tuple[Node, str, verdict.Reason]]:
+    ) -> Iterator[tuple[Node, str, verdict.Objection]]:
         """Every node that may not serve, with the role and the reason."""
         verdicts = self._verdicts(requirements, template)
         for role in (PRIMARY, SECONDARY):
@@ -239,7 +245,7 @@ class Evaluator:
                 if reason is not None:
                     yield node, role, reason
 
-    def _closed(self, node: Node) -> verdict.Reason | None:
+    def _closed(self, node: Node) -> verdict.Objection | None:
         """Why the node takes no instance at all."""
         if not self._closed_nodes and not self._closed_groups:
             return None

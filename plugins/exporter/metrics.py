@@ -82,7 +82,7 @@ _SIZE: Final[tuple[tuple[str, str, Callable[[CountedSize], float]], ...]] = (
 )
 
 
-class Reading(NamedTuple):
+class ClusterReading(NamedTuple):
     """What is known of the cluster, and of the reading of it."""
 
     figures: Figures | None = None
@@ -97,7 +97,7 @@ class Reading(NamedTuple):
     """why the last one failed; empty when it did not"""
 
 
-def rendered(reading: Reading) -> bytes:
+def rendered(reading: ClusterReading) -> bytes:
     """All metrics."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Metrics(reading))
@@ -105,7 +105,7 @@ def rendered(reading: Reading) -> bytes:
 
 
 class _Metrics(Collector):
-    def __init__(self, reading: Reading) -> None:
+    def __init__(self, reading: ClusterReading) -> None:
         self._reading = reading
 
     def collect(self) -> Iterator[Metric]:
@@ -141,7 +141,7 @@ def _of_the_cluster(figures: Figures) -> Iterator[Metric]:
     yield used
 
 
-def _of_the_exporter(reading: Reading) -> Iterator[Metric]:
+def _of_the_exporter(reading: ClusterReading) -> Iterator[Metric]:
     def gauge(short: str, text: str, value: float) -> Metric:
         return GaugeMetricFamily(f"steward_exporter_{short}", text, value=value)
 
@@ -178,9 +178,9 @@ class Readings:
         """``read`` raises StewardError; ``interval``: seconds between two; ``clock``: ns."""
         self._read, self._interval, self._clock = read, interval, clock
         self._stopped = threading.Event()
-        self.last = Reading()
+        self.last = ClusterReading()
 
-    def once(self) -> Reading:
+    def once(self) -> ClusterReading:
         """Read once; a failure is part of the reading."""
         began, before = time.monotonic(), self.last
         figures, fault = None, ""
@@ -192,7 +192,7 @@ class Readings:
         except Exception as err:
             fault = f"{type(err).__name__}: {err}"
             _log.exception("the figures cannot be computed")
-        self.last = Reading(
+        self.last = ClusterReading(
             figures,
             before.ended if fault else self._clock(),
             time.monotonic() - began,

@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from ganeti_steward.core.errors import Refused
+from ganeti_steward.core.errors import RefusedByGaneti
 from ganeti_steward.core.ganeti.reasons import Reason
 from ganeti_steward.core.json_nesting import is_deep
 from ganeti_steward.core.json_reader import describe, quoted
@@ -107,12 +107,12 @@ class FilterRules:
     def write(self, rule: FilterRule) -> str:
         """Create the rule, or replace the one of its uuid; its uuid.
 
-        The new rule has a new watermark; what ``rule`` has as its own is ignored.  `Refused`, a
-        kind of StewardError: the rules are as before; otherwise that is not known.
+        The new rule has a new watermark; what ``rule`` has as its own is ignored.  With the
+        StewardError `RefusedByGaneti` the rules are as before; with another one that is not known.
         """
         content = rule.content
         if not json.dumps(content, ensure_ascii=False).isascii():
-            raise Refused(
+            raise RefusedByGaneti(
                 f"filter rule {rule.uuid or '(new)'}: only ASCII may be in it, for Ganeti's "
                 "daemons can stop at other text"
             )
@@ -122,7 +122,7 @@ class FilterRules:
         """Delete the rule; false when there was none of this uuid."""
         try:
             self._client.delete_filter(uuid)
-        except Refused:
+        except RefusedByGaneti:
             if self._exists(uuid):
                 raise
             return False

@@ -63,7 +63,7 @@ class Schedule:
         self.now = max(now, self.now)
 
 
-class _Group(NamedTuple):
+class _JobGroup(NamedTuple):
     """What can hold the jobs of a group."""
 
     rule: str = ""
@@ -86,7 +86,7 @@ class _Group(NamedTuple):
         return min(free, max(0, self.limit - running))
 
 
-class _Known(Chain):
+class _CachedChain(Chain):
     """A chain that evaluates each job once: neither jobs nor rules change."""
 
     def __init__(self, rules: Iterable[FilterRule], dialect: Dialect) -> None:
@@ -99,14 +99,14 @@ class _Known(Chain):
             self._known[job.number] = super().applying(job)
         return self._known[job.number]
 
-    def group(self, job: Job) -> _Group:
+    def group(self, job: Job) -> _JobGroup:
         """What can hold a job that no rule rejects."""
         rule, names = self.applying(job), tuple(sorted(buckets_of(job, self.dialect).items()))
         if isinstance(rule, Unknown):
-            return _Group(rule.rule.uuid, buckets=names)
+            return _JobGroup(rule.rule.uuid, buckets=names)
         if rule is None or rule.action not in (PAUSE, RATE_LIMIT):
-            return _Group(buckets=names)
-        return _Group(rule.uuid, rule.limit, names)
+            return _JobGroup(buckets=names)
+        return _JobGroup(rule.uuid, rule.limit, names)
 
 
 class JobQueue:
@@ -125,14 +125,14 @@ class JobQueue:
         ``started`` and ``rejected`` are called with each job that starts, or that a rule rejects;
         a rejected job is not in the queue then.
         """
-        self._chain, self._most = _Known(rules, dialect), most_running
+        self._chain, self._most = _CachedChain(rules, dialect), most_running
         self._on_start, self._on_reject = started, rejected
         self.jobs: dict[int, Job] = {}
         """number -> job with its status"""
         self._running: dict[int, Job] = {}
         self._by_rule: Counter[str] = Counter()
         """uuid of a rule -> how many jobs run to which it applies"""
-        self._candidates: dict[_Group, list[tuple[int, int]]] = {}
+        self._candidates: dict[_JobGroup, list[tuple[int, int]]] = {}
         """priorities and numbers of the queued jobs that do not wait for others to end"""
         self._behind: dict[int, set[int]] = {}
         """number -> the unfinished jobs that it depends on"""
@@ -183,7 +183,7 @@ class JobQueue:
     def use(self, rules: Iterable[FilterRule]) -> None:
         """Have other rules from now on, without a pass."""
         queued = [job for job in self.jobs.values() if job.number not in self._running]
-        self._chain = _Known(rules, self._chain.dialect)
+        self._chain = _CachedChain(rules, self._chain.dialect)
         applying = (known(self._chain.applying(job)) for job in self._running.values())
         self._by_rule = Counter(rule.uuid for rule in applying if rule is not None)
         self._candidates = {}

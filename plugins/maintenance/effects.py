@@ -79,7 +79,7 @@ class Effects(NamedTuple):
 
 def effects_of(jobs: Iterable[Sequence[Mapping[str, Any]]], facts: ClusterFacts) -> Effects:
     """What these jobs do when their operations run one after the other."""
-    work = _Work(facts)
+    work = _EffectsSoFar(facts)
     for job in jobs:
         for operation in job:
             work.find_targets(operation)
@@ -92,7 +92,7 @@ def effects_of(jobs: Iterable[Sequence[Mapping[str, Any]]], facts: ClusterFacts)
 _TARGETS: Final = ("target_node", "remote_node", "pnode", "snode")
 
 
-class _Work:
+class _EffectsSoFar:
     """The effects so far, and the roles and places as they are then."""
 
     def __init__(self, facts: ClusterFacts) -> None:
@@ -148,13 +148,13 @@ def _resolved(given: object, known: Iterable[str]) -> str:
     return found[0] if len(found) == 1 else text
 
 
-_Rule = Callable[[_Work, Mapping[str, Any]], None]
+_Rule = Callable[[_EffectsSoFar, Mapping[str, Any]], None]
 
 
 def _does(*fields: str) -> _Rule:
     """The instance that is named is one of these."""
 
-    def rule(work: _Work, operation: Mapping[str, Any]) -> None:
+    def rule(work: _EffectsSoFar, operation: Mapping[str, Any]) -> None:
         for field in fields:
             work.found[field].add(work.instance(operation))
 
@@ -164,22 +164,22 @@ def _does(*fields: str) -> _Rule:
 def _if(parameter: str, rule: _Rule, *, default: object = False) -> _Rule:
     """A rule that holds where a parameter is set to something."""
 
-    def conditional(work: _Work, operation: Mapping[str, Any]) -> None:
+    def conditional(work: _EffectsSoFar, operation: Mapping[str, Any]) -> None:
         if operation.get(parameter, default):
             rule(work, operation)
 
     return conditional
 
 
-def _whole(work: _Work, operation: Mapping[str, Any]) -> None:
+def _whole(work: _EffectsSoFar, operation: Mapping[str, Any]) -> None:
     work.found["whole"].add(str(operation["OP_ID"]))
 
 
-def _moved(work: _Work, operation: Mapping[str, Any]) -> None:
+def _moved(work: _EffectsSoFar, operation: Mapping[str, Any]) -> None:
     work.leave(work.instance(operation), operation.get("target_node"))
 
 
-def _created(work: _Work, operation: Mapping[str, Any]) -> None:
+def _created(work: _EffectsSoFar, operation: Mapping[str, Any]) -> None:
     """An existing name again: under it a copy may be started that runs elsewhere already."""
     name = work.instance(operation)
     work.found["created"].add(name)
@@ -187,12 +187,12 @@ def _created(work: _Work, operation: Mapping[str, Any]) -> None:
         work.leave(name)
 
 
-def _all_created(work: _Work, operation: Mapping[str, Any]) -> None:
+def _all_created(work: _EffectsSoFar, operation: Mapping[str, Any]) -> None:
     for one in operation.get("instances") or ():
         _created(work, one)
 
 
-def _recreated(work: _Work, operation: Mapping[str, Any]) -> None:
+def _recreated(work: _EffectsSoFar, operation: Mapping[str, Any]) -> None:
     """With other nodes its primary changes."""
     given = operation.get("nodes") or operation.get("node_uuids") or ()
     work.found["targets"].update(_listed("nodes", work, operation) if given else ())
@@ -200,7 +200,7 @@ def _recreated(work: _Work, operation: Mapping[str, Any]) -> None:
         work.leave(work.instance(operation))
 
 
-def _changed(work: _Work, operation: Mapping[str, Any]) -> None:
+def _changed(work: _EffectsSoFar, operation: Mapping[str, Any]) -> None:
     """``OP_INSTANCE_SET_PARAMS``."""
     name, found = work.instance(operation), work.found
     if new := operation.get("pnode") or operation.get("pnode_uuid"):
@@ -218,7 +218,7 @@ def _changed(work: _Work, operation: Mapping[str, Any]) -> None:
 _LOSING: Final = ("remove", "detach")
 
 
-def _node_role(work: _Work, operation: Mapping[str, Any]) -> None:
+def _node_role(work: _EffectsSoFar, operation: Mapping[str, Any]) -> None:
     """``OP_NODE_SET_PARAMS``: flags that are set, flags that are unset, and an address."""
     name, found = work.node(operation), work.found
     lost = [one for one in ("drained", "offline") if operation.get(one)]
@@ -236,16 +236,16 @@ def _node_role(work: _Work, operation: Mapping[str, Any]) -> None:
 _CANDIDATE: Final = ("master_candidate", "master_capable")
 
 
-def _node_out(work: _Work, operation: Mapping[str, Any]) -> None:
+def _node_out(work: _EffectsSoFar, operation: Mapping[str, Any]) -> None:
     work.found["demoted"].add(work.node(operation))
     work.found["ineligible"].add(work.node(operation))
 
 
-def _cycled(work: _Work, operation: Mapping[str, Any]) -> None:
+def _cycled(work: _EffectsSoFar, operation: Mapping[str, Any]) -> None:
     work.power(work.node(operation))
 
 
-def _listed(key: str, work: _Work, operation: Mapping[str, Any]) -> list[str]:
+def _listed(key: str, work: _EffectsSoFar, operation: Mapping[str, Any]) -> list[str]:
     """The nodes of a list of names, and one of uuids; without any Ganeti takes all nodes."""
     nodes = work.facts.nodes
     uuids = {about[0]: name for name, about in nodes.items() if about}
@@ -254,19 +254,19 @@ def _listed(key: str, work: _Work, operation: Mapping[str, Any]) -> list[str]:
     return given or list(nodes)
 
 
-def _out_of_band(work: _Work, operation: Mapping[str, Any]) -> None:
+def _out_of_band(work: _EffectsSoFar, operation: Mapping[str, Any]) -> None:
     if operation.get("command") not in ("power-on", "power-status", "health"):
         for name in _listed("node_names", work, operation):
             work.power(name)
 
 
-def _restricted(work: _Work, operation: Mapping[str, Any]) -> None:
+def _restricted(work: _EffectsSoFar, operation: Mapping[str, Any]) -> None:
     """A program of the admin, of which nothing is known."""
     for name in _listed("nodes", work, operation):
         work.power(name)
 
 
-def _node_left(work: _Work, operation: Mapping[str, Any]) -> None:
+def _node_left(work: _EffectsSoFar, operation: Mapping[str, Any]) -> None:
     """``OP_NODE_EVACUATE`` and ``OP_NODE_MIGRATE``."""
     node = work.node(operation)
     if operation.get("mode") != "secondary-only":
@@ -278,7 +278,7 @@ def _node_left(work: _Work, operation: Mapping[str, Any]) -> None:
         work.found["degraded"] |= with_it
 
 
-def _group_left(work: _Work, operation: Mapping[str, Any]) -> None:
+def _group_left(work: _EffectsSoFar, operation: Mapping[str, Any]) -> None:
     group = operation.get("group_name")
     members = {name for name, about in work.facts.nodes.items() if group in about[1:]}
     for name, nodes in work.facts.instances.items():
@@ -288,7 +288,7 @@ def _group_left(work: _Work, operation: Mapping[str, Any]) -> None:
             work.found["degraded"].add(name)
 
 
-def _storage(work: _Work, operation: Mapping[str, Any]) -> None:
+def _storage(work: _EffectsSoFar, operation: Mapping[str, Any]) -> None:
     node = work.node(operation)
     work.found["cleared"].add(node)
     if operation.get("ignore_consistency"):
@@ -296,7 +296,7 @@ def _storage(work: _Work, operation: Mapping[str, Any]) -> None:
         work.found["unchecked"] |= with_it
 
 
-def _tags(work: _Work, operation: Mapping[str, Any]) -> None:
+def _tags(work: _EffectsSoFar, operation: Mapping[str, Any]) -> None:
     sign = "+" if operation["OP_ID"] == SET_TAGS else "-"
     work.found["tagged"] |= {f"{sign}{tag}" for tag in operation.get("tags") or ()}
 

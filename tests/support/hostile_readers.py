@@ -58,7 +58,7 @@ from ganeti_steward.core.node_agent.protocol import (
 )
 from ganeti_steward.core.node_agent.remembered import (
     STATE,
-    Question,
+    CommandQuestion,
     RepairState,
     question_text,
     read_question,
@@ -202,7 +202,7 @@ class Readers:
             found = read_request(decoded(damaged_json(rng, json.loads(request))), _anywhere)
             return answer_text(found, outcome)
         if kind == 1:
-            question = json.loads(question_text(Question("n1", "id1", 5, SALT)))
+            question = json.loads(question_text(CommandQuestion("n1", "id1", 5, SALT)))
             return read_question(decoded(damaged_json(rng, question)), _anywhere)
         if kind == 2:
             state = json.loads(state_text("n1", "id1", RepairState("ended", "fix", 5, outcome)))
@@ -303,7 +303,9 @@ def _damaged_value(rng: Random, data: Any) -> Any:
 
 
 def _agent(rng: Random) -> object:
-    known = memory.Known(5, 0, {"a": memory.StartedCommand("fix", 5, 6, CommandEnd(0, "o", ""))})
+    known = memory.Remembered(
+        5, 0, {"a": memory.StartedCommand("fix", 5, 6, CommandEnd(0, "o", ""))}
+    )
     if rng.random() < 0.5:
         return memory.parse(damaged_json(rng, json.loads(memory.written(known))))
     held = {"smart:sda": {"confirmed": None, "pending": [["evacuate", "", None]], "runs": 2}}

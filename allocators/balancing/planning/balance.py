@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ganeti_steward.allocators.balancing.planning.group import Group
+from ganeti_steward.allocators.balancing.planning.group import GroupSearch
 from ganeti_steward.allocators.balancing.planning.jobs import GroupPlan, Limits, Planned
-from ganeti_steward.allocators.balancing.planning.plan import Planner
+from ganeti_steward.allocators.balancing.planning.plan import GroupPlanner
 from ganeti_steward.allocators.jobs.job_sets import ways
 from ganeti_steward.allocators.jobs.operations import moves_result
 from ganeti_steward.allocators.score.global_n1 import CapacityTest
@@ -72,8 +72,8 @@ def _plan(
     least = bound(state, members)
     if not members.any():
         return GroupPlan(at, members, state, (), score, least)
-    group = Group(state, at, request, context)
-    planner = Planner(group, score, least, limits)
+    group = GroupSearch(state, at, request, context)
+    planner = GroupPlanner(group, score, least, limits)
     # The same question has the same answer: random moves are always the same ones.
     plan = GroupPlan(at, members, state, planner.plan(Random(at)), score, least)
     if not planner.refused or not context.explain:

@@ -12,7 +12,7 @@ from ganeti_steward.allocators.score.tolerance import TOLERANCE
 
 if TYPE_CHECKING:
     from ganeti_steward.allocators.balancing.group_model import Placement
-    from ganeti_steward.allocators.balancing.planning.group import Group
+    from ganeti_steward.allocators.balancing.planning.group import GroupSearch
     from ganeti_steward.allocators.state.arrays import Floats, Ints
 
 #: Gains that differ by less are the same number, computed in another order.
@@ -46,7 +46,12 @@ class BestMoves(NamedTuple):
 
 
 def best_moves(
-    group: Group, limit: int | None, bound: float, *, as_hbal: bool = False, once: bool = False
+    group: GroupSearch,
+    limit: int | None,
+    bound: float,
+    *,
+    as_hbal: bool = False,
+    once: bool = False,
 ) -> BestMoves:
     """Follow the path from home; the model is left at its end.
 
@@ -63,7 +68,7 @@ def best_moves(
 
 class _Path:
     def __init__(
-        self, group: Group, limit: int | None, bound: float, *, as_hbal: bool, once: bool
+        self, group: GroupSearch, limit: int | None, bound: float, *, as_hbal: bool, once: bool
     ) -> None:
         self._once, self._factor = once, 1.0 if once else group.request.disk_factor
         self._group, self._limit, self._bound = group, limit, bound

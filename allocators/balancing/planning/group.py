@@ -56,7 +56,7 @@ def _is_movable(state: State, resident: Resident, members: Mask, request: Balanc
     return chosen and instance.name not in request.exclude
 
 
-class Group:
+class GroupSearch:
     """What all searches for a plan of one node group share."""
 
     def __init__(self, state: State, group: int, request: Balance, context: Context) -> None:

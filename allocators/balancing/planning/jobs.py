@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from ganeti_steward.allocators.balancing.group_model import Placement
-    from ganeti_steward.allocators.balancing.planning.group import Group
+    from ganeti_steward.allocators.balancing.planning.group import GroupSearch
     from ganeti_steward.allocators.state.arrays import Mask, NodePair
     from ganeti_steward.allocators.state.state import Resident, State
 
@@ -127,7 +127,7 @@ class Carried(NamedTuple):
 
 
 def carry_out(
-    group: Group, placement: Placement, limits: Limits, first: Sequence[int] = ()
+    group: GroupSearch, placement: Placement, limits: Limits, first: Sequence[int] = ()
 ) -> Carried:
     """Jobs for as many instances as can get to their place, each legal after those before.
 
@@ -137,7 +137,7 @@ def carry_out(
 
 
 class _Course:
-    def __init__(self, group: Group, placement: Placement, limits: Limits) -> None:
+    def __init__(self, group: GroupSearch, placement: Placement, limits: Limits) -> None:
         self._group, self._model, self._limits = group, group.model, limits
         self._primary, self._secondary = placement
         self._progress, self._jobs = Progress(group), list[Planned]()

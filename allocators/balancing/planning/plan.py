@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from random import Random
 
     from ganeti_steward.allocators.balancing.group_model import Placement
-    from ganeti_steward.allocators.balancing.planning.group import Group
+    from ganeti_steward.allocators.balancing.planning.group import GroupSearch
     from ganeti_steward.allocators.state.arrays import Mask
 
 
@@ -31,7 +31,7 @@ _KICK: Final = (2, 6)
 
 
 def iterate(
-    group: Group,
+    group: GroupSearch,
     rng: Random,
     kicks: int,
     locked: Mask | None = None,
@@ -64,7 +64,7 @@ def iterate(
                 progress.back(mark)
 
 
-def _random_move(group: Group, rng: Random, instance: int, progress: Progress | None) -> None:
+def _random_move(group: GroupSearch, rng: Random, instance: int, progress: Progress | None) -> None:
     """Move an instance by any legal move, if there is one."""
     model, one = group.model, np.array([instance])
     p, s = model.place(instance)
@@ -109,10 +109,10 @@ class _Value(NamedTuple):
     cost: float
 
 
-class Planner:
+class GroupPlanner:
     """The searches for one group under the limits of a request."""
 
-    def __init__(self, group: Group, start: float, bound: float, limits: Limits) -> None:
+    def __init__(self, group: GroupSearch, start: float, bound: float, limits: Limits) -> None:
         """``start``: the group's score now; ``bound``: no placement has a lower one."""
         request = group.request
         self._group, self._bound, self._limits = group, bound, limits

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ganeti_steward.allocators.balancing.planning.group import Group
+    from ganeti_steward.allocators.balancing.planning.group import GroupSearch
     from ganeti_steward.allocators.score.global_n1 import CapacityTest, Stuck
     from ganeti_steward.allocators.state.arrays import NodePair
     from ganeti_steward.allocators.state.state import Resident, State
@@ -25,7 +25,7 @@ class Mark(NamedTuple):
 class Progress:
     """The state so far; a step is refused that leaves more instances stuck than before."""
 
-    def __init__(self, group: Group) -> None:
+    def __init__(self, group: GroupSearch) -> None:
         self.state, self._test = group.state, group.test
         self._group = group
         self._residents = dict(enumerate(group.residents))

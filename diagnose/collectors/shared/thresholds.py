@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from typing import Annotated, Any, Final, Generic, TypeVar
 
-from ganeti_steward.core.config.kinds import TEXTS, Kind, number, whole
+from ganeti_steward.core.config.kinds import TEXTS, ValueKind, number, whole
 from ganeti_steward.core.json_reader import quoted
 from ganeti_steward.diagnose.collectors.shared.results import matches
 from ganeti_steward.diagnose.config.finding_kinds import COMMAND, STATUS
@@ -48,7 +48,7 @@ def _limits_fault(value: Any) -> str:
 
 
 #: Limits for some things only.
-LIMITS: Final = Kind(_limits_fault, "list of `PATTERN=NUMBER`")
+LIMITS: Final = ValueKind(_limits_fault, "list of `PATTERN=NUMBER`")
 
 
 def _limit(text: str) -> tuple[str, float] | None:

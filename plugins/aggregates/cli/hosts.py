@@ -20,7 +20,7 @@ from ganeti_steward.plugins.aggregates.language.limits import entitled_text
 from ganeti_steward.plugins.aggregates.language.requests import parse_requested
 from ganeti_steward.plugins.aggregates.language.tags import INSTANCE, read_tag
 from ganeti_steward.plugins.aggregates.requirements import requirements_of
-from ganeti_steward.plugins.aggregates.verdict import Reason
+from ganeti_steward.plugins.aggregates.verdict import Objection
 from ganeti_steward.plugins.aggregates.verdicts import Evaluator
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def list_hosts(options: argparse.Namespace, tagged: TaggedCluster) -> int:
     return EXIT_FAILURE
 
 
-def _row(tagged: TaggedCluster, node: Node, found: dict[str, Reason | None]) -> dict[str, Value]:
+def _row(tagged: TaggedCluster, node: Node, found: dict[str, Objection | None]) -> dict[str, Value]:
     cluster, membership = tagged.cluster, tagged.rules.membership
     reasons = {reason.text for reason in found.values() if reason}
     return {

@@ -31,7 +31,7 @@ from ganeti_steward.plugins.aggregates.config import Aggregates
 from ganeti_steward.plugins.aggregates.declarations import read_rules
 from ganeti_steward.plugins.aggregates.language.limits import Clock, warning
 from ganeti_steward.plugins.aggregates.language.tags import VERSION, VERSIONS, Fault, printable
-from ganeti_steward.plugins.aggregates.membership import Rules
+from ganeti_steward.plugins.aggregates.membership import MembershipRules
 from ganeti_steward.plugins.aggregates.requirements import read_requirements
 from ganeti_steward.plugins.aggregates.reservations import reservations
 from ganeti_steward.plugins.aggregates.verdicts import Evaluator
@@ -49,7 +49,7 @@ class TaggedCluster(NamedTuple):
     """A cluster with the rules of its tags and of the configuration."""
 
     source: Source
-    rules: Rules
+    rules: MembershipRules
     config: Config
 
     @property
@@ -126,7 +126,7 @@ def requesting_instances(tagged: TaggedCluster) -> dict[str, list[str]]:
     return found
 
 
-def end_notes(rules: Rules, clock: Clock) -> Iterator[str]:
+def end_notes(rules: MembershipRules, clock: Clock) -> Iterator[str]:
     """What is to be known about the ends of reservations with nodes."""
     for under in reservations(rules):
         for members in under.taken:

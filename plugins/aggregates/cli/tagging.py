@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from ganeti_steward.allocators.jobs.run_jobs import UNKNOWN, Result, Run, run_job_sets
+from ganeti_steward.allocators.jobs.run_jobs import UNKNOWN, JobRun, Result, run_job_sets
 from ganeti_steward.core.errors import StewardError, join_faults
 from ganeti_steward.core.ganeti.jobs import Jobs
 from ganeti_steward.core.model.job_state import LOST, SUCCESS
@@ -102,7 +102,7 @@ def complaint(result: Result) -> str:
     return join_faults(faults)
 
 
-def _about(run: Run) -> str:
+def _about(run: JobRun) -> str:
     (operation,) = run.job
     return f"{WORDS[operation['kind']]} {operation['name'] or ''}".rstrip()
 
@@ -113,7 +113,7 @@ def succeeded(result: Result, changes: Iterable[TagChange]) -> list[TagChange]:
     return [change for change in changes if change.job in done]
 
 
-def uncertain(result: Result) -> list[Run]:
+def uncertain(result: Result) -> list[JobRun]:
     """Changes of which it is unknown whether they are made, or will be."""
     return [run for run in result.runs if not run.over or run.status in (LOST, UNKNOWN)]
 

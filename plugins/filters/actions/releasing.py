@@ -38,7 +38,7 @@ from ganeti_steward.plugins.model.task import Held
 VerdictOf = Callable[[FilterRule, Job, int], Verdict]
 
 
-class _Outcome(NamedTuple):
+class _HeldJob(NamedTuple):
     job: Job
     first: FilterRule
     """the first rule that holds it"""
@@ -56,7 +56,7 @@ def decide(rules: Rules, jobs: Sequence[Job], verdict_of: VerdictOf) -> Releases
     """What is done; ``jobs``: all that are queued or have started and not ended."""
     present = {rule.uuid: rule for rule in rules.rules if released_job(rule)}
     others = [rule for rule in rules.rules if rule.uuid not in present]
-    outcomes = list(_Queue(Rules(tuple(others), rules.unreadable), jobs, verdict_of, present))
+    outcomes = list(_HeldJobs(Rules(tuple(others), rules.unreadable), jobs, verdict_of, present))
     wanted = [_change(RELEASE, one) for one in outcomes if isinstance(one.verdict, Release)]
     cancels = [_change(CANCEL, one) for one in outcomes if isinstance(one.verdict, Reject)]
     known = {one.release for one in wanted if _is_there(one, present)}
@@ -74,7 +74,7 @@ def _urgency(change: JobChange) -> int:
     return {HOLD_AGAIN: 0, FORGET: 2}.get(change.kind, 1)
 
 
-def _change(kind: str, one: _Outcome) -> JobChange:
+def _change(kind: str, one: _HeldJob) -> JobChange:
     number, first = one.job.number, one.first
     release = release_uuid(first.uuid, number) if kind == RELEASE else ""
     return JobChange(kind, number, first.uuid, release, first.priority - 1, one.verdict.reason)
@@ -95,7 +95,7 @@ def _deletions(
     present: dict[str, FilterRule],
     wanted: set[str],
     jobs: Sequence[Job],
-    outcomes: Sequence[_Outcome],
+    outcomes: Sequence[_HeldJob],
 ) -> Iterator[JobChange]:
     """Rules of jobs that have ended, and of queued jobs that are not released any more."""
     status = {job.number: job.status for job in jobs}
@@ -109,7 +109,7 @@ def _deletions(
             yield JobChange(HOLD_AGAIN, number, holding, uuid, rule.priority, reason)
 
 
-class _Queue:
+class _HeldJobs:
     """The queued jobs that rules with actions hold, each with what becomes of it."""
 
     def __init__(
@@ -129,7 +129,7 @@ class _Queue:
         self._pending = {job.number for job in jobs}
         self._occupied = Counter(filter(None, map(self._limiting, jobs)))
 
-    def __iter__(self) -> Iterator[_Outcome]:
+    def __iter__(self) -> Iterator[_HeldJob]:
         """Those that are released already come first, so that they keep their place in limits."""
         queued = [job for job in self._jobs if job.status == QUEUED]
         for job in sorted(queued, key=self._order):
@@ -157,7 +157,7 @@ class _Queue:
                 return ""
         return ""
 
-    def _outcome(self, job: Job) -> _Outcome | None:
+    def _outcome(self, job: Job) -> _HeldJob | None:
         """None where no rule with an action is reached: luxid decides alone."""
         first, unclear, reasons = None, None, list[str]()
         for found in self._chain.matching(job):
@@ -171,17 +171,17 @@ class _Queue:
                 continue
             first = first or rule
             if unclear:
-                return _Outcome(job, first, rule, Hold(unclear.sentence))
+                return _HeldJob(job, first, rule, Hold(unclear.sentence))
             verdict = self._verdict_of(rule, job, self._occupied[rule.uuid])
             if isinstance(verdict, Release) and not verdict.final:
                 reasons.append(verdict.reason)
                 continue
             if rule is not first:
                 verdict = verdict._replace(reason=f"filter rule {rule.uuid}: {verdict.reason}")
-            return _Outcome(job, first, rule, verdict)
-        return first and _Outcome(job, first, first, Release(", ".join(reasons)))
+            return _HeldJob(job, first, rule, verdict)
+        return first and _HeldJob(job, first, first, Release(", ".join(reasons)))
 
-    def _checked(self, outcome: _Outcome) -> _Outcome:
+    def _checked(self, outcome: _HeldJob) -> _HeldJob:
         """The outcome, held where what a release would do is not certain."""
         if isinstance(outcome.verdict, Hold):
             return outcome
@@ -192,7 +192,7 @@ class _Queue:
             reason = self._not_yet(outcome)
         return outcome._replace(verdict=Hold(reason)) if reason else outcome
 
-    def _not_yet(self, outcome: _Outcome) -> str:
+    def _not_yet(self, outcome: _HeldJob) -> str:
         """Why a release would have no effect now; the job could start when it is not wanted."""
         unended = sorted(self._pending & set(outcome.job.depends))
         if unended:
@@ -202,9 +202,9 @@ class _Queue:
         return ""
 
 
-def _held(outcomes: Iterable[_Outcome]) -> Iterator[Held]:
+def _held(outcomes: Iterable[_HeldJob]) -> Iterator[Held]:
     """One entry for each rule: what reports them compares it with that of the round before."""
-    found: dict[str, list[_Outcome]] = {}
+    found: dict[str, list[_HeldJob]] = {}
     for one in outcomes:
         if isinstance(one.verdict, Hold):
             found.setdefault(one.first.uuid, []).append(one)
@@ -214,7 +214,7 @@ def _held(outcomes: Iterable[_Outcome]) -> Iterator[Held]:
         yield Held(uuid, BRAKE, f"{text} holds {_by_reason(some)}")
 
 
-def _by_reason(outcomes: Iterable[_Outcome]) -> str:
+def _by_reason(outcomes: Iterable[_HeldJob]) -> str:
     found: dict[str, list[int]] = {}
     for one in outcomes:
         found.setdefault(one.verdict.reason, []).append(one.job.number)

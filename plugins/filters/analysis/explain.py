@@ -29,7 +29,7 @@ class RuleStep(NamedTuple):
         return None if None in found and False not in found else all(found)
 
 
-class Explanation(NamedTuple):
+class JobExplanation(NamedTuple):
     """What happens to a job, and why."""
 
     job: Job
@@ -42,7 +42,7 @@ class Explanation(NamedTuple):
 
 def explain(
     number: int, jobs: Iterable[Job], rules: Sequence[FilterRule], dialect: Dialect, most: int
-) -> Explanation:
+) -> JobExplanation:
     """The job of this number, in a queue with these valid rules.
 
     ``most``: max_running_jobs.  Raises KeyError when there is no such job.
@@ -52,7 +52,7 @@ def explain(
     steps = tuple(_step(link.rule, dialect, job) for link in chain.links)
     applying = chain.applying(job)
     result = scheduling.schedule(queue.values(), chain, most)
-    return Explanation(job, steps, applying, outcome_text(job, applying, result, queue, dialect))
+    return JobExplanation(job, steps, applying, outcome_text(job, applying, result, queue, dialect))
 
 
 def _step(rule: FilterRule, dialect: Dialect, job: Job) -> RuleStep:

@@ -62,13 +62,13 @@ def simulate(
     timed: Sequence[TimedJob], rules: Iterable[FilterRule], dialect: Dialect, most_running: int
 ) -> list[Course]:
     """What becomes of the jobs, by number; ``most_running``: max_running_jobs."""
-    simulation = _Simulation(timed, rules, dialect, most_running)
+    simulation = _QueueSimulation(timed, rules, dialect, most_running)
     while simulation.schedule.next is not None:
         simulation.schedule.run()
     return simulation.courses()
 
 
-class _Simulation:
+class _QueueSimulation:
     def __init__(
         self,
         timed: Sequence[TimedJob],

@@ -11,7 +11,7 @@ from ganeti_steward.plugins.filters.filter_rules import ACCEPT, CONTINUE, PAUSE,
 from ganeti_steward.plugins.filters.jobs import Job
 from ganeti_steward.plugins.filters.language import faults_of
 from ganeti_steward.plugins.filters.lint.opcode_table import NAME
-from ganeti_steward.plugins.filters.lint.pairs import Known, contradictions, shadowed
+from ganeti_steward.plugins.filters.lint.pairs import KnownRule, contradictions, shadowed
 from ganeti_steward.plugins.filters.lint.reach import Reach, reach
 from ganeti_steward.plugins.filters.lint.traps import traps, unset_fields
 from ganeti_steward.plugins.filters.lint.witness import (
@@ -51,7 +51,7 @@ CHECKS: Final = {
 }
 
 
-class Finding(NamedTuple):
+class Remark(NamedTuple):
     """One remark about one rule."""
 
     level: str
@@ -66,7 +66,7 @@ class Finding(NamedTuple):
     """a sentence without its full stop"""
 
 
-def lint(rules: Sequence[FilterRule], unreadable: Mapping[str, str]) -> list[Finding]:
+def lint(rules: Sequence[FilterRule], unreadable: Mapping[str, str]) -> list[Remark]:
     """All findings, by rule in the order in which jobs meet them, errors first.
 
     ``unreadable``: uuid -> why the rule cannot be read.  Records of incidents, which apply to no
@@ -82,7 +82,7 @@ def lint(rules: Sequence[FilterRule], unreadable: Mapping[str, str]) -> list[Fin
     faults = {rule.uuid: faults_of(rule.predicates) for rule in checked}
     valid = [rule for rule in checked if not faults[rule.uuid]]
     found = [
-        *(Finding(ERROR, uuid, "invalid", "", text) for uuid, text in unreadable.items()),
+        *(Remark(ERROR, uuid, "invalid", "", text) for uuid, text in unreadable.items()),
         *(_invalid(uuid, one) for uuid, texts in faults.items() for one in texts),
         *(finding for rule in valid for finding in check_predicates(rule)),
         *check_chain(valid),
@@ -95,49 +95,49 @@ def lint(rules: Sequence[FilterRule], unreadable: Mapping[str, str]) -> list[Fin
     )
 
 
-def _invalid(uuid: str, text: str) -> Finding:
+def _invalid(uuid: str, text: str) -> Remark:
     place, _, sentence = text.partition(": ")
-    return Finding(ERROR, uuid, "invalid", place, sentence)
+    return Remark(ERROR, uuid, "invalid", place, sentence)
 
 
-def check_predicates(rule: FilterRule) -> Iterator[Finding]:
+def check_predicates(rule: FilterRule) -> Iterator[Remark]:
     """All findings about the predicates of a valid rule."""
     reaches = [reach(one, rule.watermark) for one in rule.predicates]
     for number, (predicate, found) in enumerate(zip(rule.predicates, reaches, strict=True)):
         yield from _predicate(rule, predicate, found, f"predicates[{number}][1]")
     if all(found.possible for found in reaches) and number_for([rule]) is None:
         text = "the predicates of job ids exclude each other"
-        yield Finding(ERROR, rule.uuid, "never", "predicates", text)
+        yield Remark(ERROR, rule.uuid, "never", "predicates", text)
     if rule.action == CONTINUE and rule.predicates:
         text = "the action is CONTINUE, which has no effect on the jobs that match"
-        yield Finding(NOTE, rule.uuid, "effect", "", text)
+        yield Remark(NOTE, rule.uuid, "effect", "", text)
     if rule.action != CONTINUE and all(found.certain for found in reaches):
         text = f"every job matches, so that no later rule applies; the action is {rule.action}"
-        yield Finding(NOTE, rule.uuid, "always", "predicates", text)
+        yield Remark(NOTE, rule.uuid, "always", "predicates", text)
 
 
-def _predicate(rule: FilterRule, predicate: Any, found: Reach, place: str) -> Iterator[Finding]:
+def _predicate(rule: FilterRule, predicate: Any, found: Reach, place: str) -> Iterator[Remark]:
     name, expression = predicate
     caught = list(traps(name, expression, place))
     for where, text in caught:
         level, check = (WARNING, "part") if found.possible else (ERROR, "never")
-        yield Finding(level, rule.uuid, check, where, text)
+        yield Remark(level, rule.uuid, check, where, text)
     if not found.possible and not caught:
         what = {"opcode": "opcode of Ganeti 3", "reason": "reason", "jobid": "job id"}[name]
         text = f"no {what} can satisfy the expression"
-        yield Finding(ERROR, rule.uuid, "never", place, text)
+        yield Remark(ERROR, rule.uuid, "never", place, text)
     if found.certain and expression is not None:
         own = ": luxid adds a reason to each opcode, and one reason that satisfies it is enough"
         text = "every job satisfies the expression" + (own if name == "reason" else "")
-        yield Finding(WARNING, rule.uuid, "always", place, text)
+        yield Remark(WARNING, rule.uuid, "always", place, text)
     if name == "opcode":
         for where, text in unset_fields(expression, place, found.opcodes):
-            yield Finding(WARNING, rule.uuid, "unset", where, text)
+            yield Remark(WARNING, rule.uuid, "unset", where, text)
 
 
-def check_chain(rules: Sequence[FilterRule]) -> Iterator[Finding]:
+def check_chain(rules: Sequence[FilterRule]) -> Iterator[Remark]:
     """All findings about valid rules in the order in which jobs meet them."""
-    acting = [Known(rule) for rule in rules if rule.action != CONTINUE and _can_match(rule)]
+    acting = [KnownRule(rule) for rule in rules if rule.action != CONTINUE and _can_match(rule)]
     covered = shadowed(acting)
     for later in acting:
         if earlier := covered.get(later.rule.uuid):
@@ -146,14 +146,14 @@ def check_chain(rules: Sequence[FilterRule]) -> Iterator[Finding]:
                 f"rule {earlier.rule.uuid} comes before it and its action {earlier.action} "
                 "applies to every job that this rule matches"
             )
-            yield Finding(level, later.rule.uuid, "shadowed", "", text)
+            yield Remark(level, later.rule.uuid, "shadowed", "", text)
     left = [one for one in acting if one.rule.uuid not in covered]
     for earlier, later in contradictions(left):
         text = (
             f"rule {earlier.rule.uuid} has the same priority and the action {earlier.action}, and "
             "jobs exist that both match: which one applies depends on which was written last"
         )
-        yield Finding(WARNING, later.rule.uuid, "overlap", "", text)
+        yield Remark(WARNING, later.rule.uuid, "overlap", "", text)
 
 
 def _can_match(rule: FilterRule) -> bool:
@@ -199,7 +199,7 @@ OPCODES: Final = (
 _EVALUATIONS: Final = 300_000
 
 
-def check_daemon(rules: Sequence[FilterRule]) -> Iterator[Finding]:
+def check_daemon(rules: Sequence[FilterRule]) -> Iterator[Remark]:
     """A note for each valid rule that is the one that applies to such a job."""
     applies = _Applies(rules)
     for rule in rules:
@@ -219,7 +219,7 @@ def check_daemon(rules: Sequence[FilterRule]) -> Iterator[Finding]:
             f'rule with action ACCEPT and [["reason", ["=", "source", "{JOB_SOURCE}"]]] excepts '
             "them"
         )
-        yield Finding(NOTE, rule.uuid, "daemon", "", text)
+        yield Remark(NOTE, rule.uuid, "daemon", "", text)
 
 
 class _Applies:

@@ -49,7 +49,7 @@ class _Need(NamedTuple):
     """names of the opcodes that always satisfy it"""
 
 
-class Known:
+class KnownRule:
     """A valid rule that can match, and what is derived from it once."""
 
     def __init__(self, rule: FilterRule) -> None:
@@ -118,7 +118,7 @@ class Known:
         """The rule ready to be evaluated."""
         return link(self.rule)
 
-    def excludes(self, other: Known) -> bool:
+    def excludes(self, other: KnownRule) -> bool:
         """Whether no opcode, reason or job id is in the reach of both."""
         if self.last < other.first or other.last < self.first:
             return True
@@ -154,13 +154,13 @@ class _Covering:
     def __init__(self, users: Mapping[str, int]) -> None:
         """``users``: key -> how many rules have it."""
         self._users = users
-        self._rules: list[Known] = []
+        self._rules: list[KnownRule] = []
         self._free: list[int] = []
         self._by_key: dict[str, list[int]] = {}
         self._by_sure: dict[frozenset[str], list[int]] = {}
         self._kept: set[str] = set()
 
-    def add(self, rule: Known) -> None:
+    def add(self, rule: KnownRule) -> None:
         """Have a further rule, once of those that match the same jobs for sure."""
         same = json.dumps([rule.rule.watermark, rule.rule.predicates])
         if same in self._kept:
@@ -181,7 +181,7 @@ class _Covering:
         else:
             self._free.append(at)
 
-    def of(self, later: Known) -> Known | None:
+    def of(self, later: KnownRule) -> KnownRule | None:
         """The first of them that certainly matches all jobs of a rule."""
         places = [*self._within(self._free, later)]
         for key in later.offers:
@@ -192,13 +192,13 @@ class _Covering:
         found = (self._rules[at] for at in sorted(places))
         return next((one for one in found if covers(one.rule, later.rule)), None)
 
-    def _within(self, places: Iterable[int], later: Known) -> list[int]:
+    def _within(self, places: Iterable[int], later: KnownRule) -> list[int]:
         """Those whose job ids can be all that the later rule has."""
         first, last, rules = later.first, later.last, self._rules
         return [at for at in places if rules[at].first <= first and last <= rules[at].last]
 
 
-def shadowed(rules: Sequence[Known]) -> dict[str, Known]:
+def shadowed(rules: Sequence[KnownRule]) -> dict[str, KnownRule]:
     """uuid of a rule -> the first rule before it that matches all of its jobs.
 
     ``rules``: in the order in which jobs meet them.  An action that is not Ganeti's lets jobs
@@ -214,7 +214,7 @@ def shadowed(rules: Sequence[Known]) -> dict[str, Known]:
     return found
 
 
-class _Group:
+class _RuleGroup:
     """Rules of one priority and action, to be looked up by those with which they share jobs."""
 
     def __init__(self) -> None:
@@ -222,7 +222,7 @@ class _Group:
         self._by: dict[tuple[str, str], dict[str | int, list[int]]] = {}
         self._all: dict[tuple[str, str], list[int]] = {}
 
-    def add(self, at: int, rule: Known, users: Mapping[Any, int]) -> None:
+    def add(self, at: int, rule: KnownRule, users: Mapping[Any, int]) -> None:
         """Have a further rule; ``users``: pin -> how many rules have it."""
         if not rule.pins:
             self._free.append(at)
@@ -232,7 +232,7 @@ class _Group:
         for value in rule.pins[place]:
             self._by.setdefault(place, {}).setdefault(value, []).append(at)
 
-    def beside(self, rule: Known) -> Iterator[int]:
+    def beside(self, rule: KnownRule) -> Iterator[int]:
         """Places of the rules that a rule does not exclude, and of some others, in order."""
         lists = [self._free]
         for place, each in self._all.items():
@@ -253,7 +253,7 @@ class _Search:
         """Whether enough pairs were looked at."""
         return self._pairs <= 0
 
-    def share(self, one: Known, other: Known) -> bool:
+    def share(self, one: KnownRule, other: KnownRule) -> bool:
         """Whether there is one."""
         self._pairs -= 1
         if one.excludes(other) or (number := _number(one, other)) is None:
@@ -266,14 +266,16 @@ class _Search:
         return covers(other.rule, one.rule) or witness([one.rule, other.rule]) is not None
 
 
-def _number(one: Known, other: Known) -> int | None:
+def _number(one: KnownRule, other: KnownRule) -> int | None:
     """The number of a job that satisfies the predicates of job ids of both; None: there is none."""
     if "jobid" in one.has | other.has:
         return number_for([one.rule, other.rule])
     return 1
 
 
-def _made(one: Known, other: Known) -> Iterator[tuple[Mapping[str, Any] | None, Reason | None]]:
+def _made(
+    one: KnownRule, other: KnownRule
+) -> Iterator[tuple[Mapping[str, Any] | None, Reason | None]]:
     """The opcodes and reasons that are at hand for two rules."""
     for first in (one, other):
         if "opcode" in first.has or not {"opcode"} & (one.has | other.has):
@@ -283,7 +285,7 @@ def _made(one: Known, other: Known) -> Iterator[tuple[Mapping[str, Any] | None, 
 
 
 def _match(
-    number: int, opcode: Mapping[str, Any] | None, reason: Reason | None, *rules: Known
+    number: int, opcode: Mapping[str, Any] | None, reason: Reason | None, *rules: KnownRule
 ) -> bool:
     if opcode is None or reason is None:
         return False
@@ -291,23 +293,23 @@ def _match(
     return all(one.link.matched(job) == one.rule for one in rules)
 
 
-def contradictions(rules: Sequence[Known]) -> Iterator[tuple[Known, Known]]:
+def contradictions(rules: Sequence[KnownRule]) -> Iterator[tuple[KnownRule, KnownRule]]:
     """Pairs of the same priority and with different actions that match the same job."""
     search = _Search()
-    groups: dict[int, list[Known]] = {}
+    groups: dict[int, list[KnownRule]] = {}
     for one in rules:
         groups.setdefault(one.rule.priority, []).append(one)
     for group in groups.values():
         yield from _in_group(group, search)
 
 
-def _in_group(rules: Sequence[Known], search: _Search) -> Iterator[tuple[Known, Known]]:
+def _in_group(rules: Sequence[KnownRule], search: _Search) -> Iterator[tuple[KnownRule, KnownRule]]:
     if len({one.action for one in rules}) < 2:
         return
     users = Counter(
         (place, value) for one in rules for place, values in one.pins.items() for value in values
     )
-    by_action: dict[str, _Group] = {}
+    by_action: dict[str, _RuleGroup] = {}
     for at, later in enumerate(rules):
         others = [group for action, group in by_action.items() if action != later.action]
         left = _CONTRADICTING
@@ -319,4 +321,4 @@ def _in_group(rules: Sequence[Known], search: _Search) -> Iterator[tuple[Known, 
                 left -= 1
                 if not left:
                     break
-        by_action.setdefault(later.action, _Group()).add(at, later, users)
+        by_action.setdefault(later.action, _RuleGroup()).add(at, later, users)

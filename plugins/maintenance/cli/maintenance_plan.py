@@ -121,12 +121,12 @@ def planned(
     *,
     n1: bool = False,
 ) -> Roll:
-    """The rounds in which these nodes can be away; ``at_once``: see `Limits`."""
+    """The rounds in which these nodes can be away; ``at_once``: see `RoundLimits`."""
     # They import the engine, which --help does not need.
     from ganeti_steward.allocators.rolling.roll import RollOptions, plan_roll
-    from ganeti_steward.allocators.rolling.rounds import Limits
+    from ganeti_steward.allocators.rolling.rounds import RoundLimits
 
-    limits, rules = Limits(at_once, n1), _site_rules(configuration(ALLOCATION), names)
+    limits, rules = RoundLimits(at_once, n1), _site_rules(configuration(ALLOCATION), names)
     wanted = RollOptions(choice(options), limits, returns=not options.no_return)
     with progress("planning rounds"):
         return plan_roll(cluster, names, wanted, rules)

@@ -48,7 +48,7 @@ FIELDS: Final = {
 USUAL: Final = ("node", "state", "requested", "changed", "note")
 
 
-class Requested(NamedTuple):
+class RequestedMaintenance(NamedTuple):
     """A maintenance as its record has it."""
 
     incident: Incident
@@ -56,12 +56,12 @@ class Requested(NamedTuple):
     signature: str
 
 
-def requests_of(client: Luxi | Rapi) -> list[Requested]:
+def requests_of(client: Luxi | Rapi) -> list[RequestedMaintenance]:
     """All that are recorded, in the order in which nodes are taken; raises StewardError."""
     found = read_incidents(client)
     print_notes(found.faults)
     return [
-        Requested(one.incident, one.incident.maintenance, one.signature)
+        RequestedMaintenance(one.incident, one.incident.maintenance, one.signature)
         for one in found.records
         if one.incident.maintenance
     ]
@@ -104,7 +104,9 @@ def _incident(node: Node, request: Maintenance, now: int, reason: str) -> Incide
     return made._replace(tag=made.ready_tag)
 
 
-def in_the_way(cluster: Cluster, names: Sequence[str], known: Sequence[Requested]) -> list[str]:
+def in_the_way(
+    cluster: Cluster, names: Sequence[str], known: Sequence[RequestedMaintenance]
+) -> list[str]:
     """Why a request for these nodes is refused, a sentence each."""
     active = {one.incident.node for one in known if one.incident.active}
     nodes = [cluster.node(name) for name in names]
@@ -119,7 +121,7 @@ def in_the_way(cluster: Cluster, names: Sequence[str], known: Sequence[Requested
     return faults
 
 
-def row_of(one: Requested, cluster: Cluster) -> Mapping[str, Value]:
+def row_of(one: RequestedMaintenance, cluster: Cluster) -> Mapping[str, Value]:
     """A maintenance for the list."""
     incident, request = one.incident, one.request
     return {
@@ -149,7 +151,9 @@ def state_of(incident: Incident, request: Maintenance, cluster: Cluster) -> str:
     return "ready" if request.ready else "emptying"
 
 
-def named(known: Sequence[Requested], cluster: Cluster, word: str) -> Requested:
+def named(
+    known: Sequence[RequestedMaintenance], cluster: Cluster, word: str
+) -> RequestedMaintenance:
     """The maintenance of a node, or of the uuid that begins so; raises StewardError.
 
     Of several of one node it is the latest.
@@ -166,7 +170,7 @@ def named(known: Sequence[Requested], cluster: Cluster, word: str) -> Requested:
     return found[-1]
 
 
-def set_word(client: Luxi | Rapi, one: Requested, word: str, *, submit: bool) -> int:
+def set_word(client: Luxi | Rapi, one: RequestedMaintenance, word: str, *, submit: bool) -> int:
     """Set the tag ``done`` or ``cancel`` of a maintenance; returns the exit status."""
     incident = one.incident
     if one.signature == IGNORED:

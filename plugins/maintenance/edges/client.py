@@ -37,7 +37,7 @@ from ganeti_steward.core.node_agent.protocol import (
 from ganeti_steward.core.node_agent.remembered import (
     ENDED,
     STATE,
-    Question,
+    CommandQuestion,
     RepairState,
     question_text,
     read_state,
@@ -182,7 +182,7 @@ class AgentClient:
         (nonce, protocol), rsalt = self._nonce(), self._random()
         if protocol < PROTOCOL:
             raise NoMemory(f"{self.where}: it does not remember repair commands")
-        text = question_text(Question(node, id_, submitted, rsalt))
+        text = question_text(CommandQuestion(node, id_, submitted, rsalt))
         request = sign(self._key.key(), text, nonce)
         status, raw = self._call("POST", STATE_PATH, self._time_limit, request)
         if status == HTTPStatus.FORBIDDEN:

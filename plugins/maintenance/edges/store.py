@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 from uuid import NAMESPACE_URL, uuid5
 
-from ganeti_steward.core.errors import Refused, StewardError
+from ganeti_steward.core.errors import RefusedByGaneti, StewardError
 from ganeti_steward.core.ganeti.luxi import Luxi
 from ganeti_steward.core.ganeti.reasons import Reason
 from ganeti_steward.core.model.finding import EVACUATE, EVACUATE_FAILOVER
@@ -249,8 +249,8 @@ class Store:
     def write(self, incident: Incident) -> None:
         """Create or replace the record of an incident.
 
-        Tried again while luxid does not answer.  `Refused`, a kind of StewardError: the record is
-        as before; otherwise that is not known.
+        Tried again while luxid does not answer.  With the StewardError `RefusedByGaneti` the record
+        is as before; with another one that is not known.
         """
         now = self._clock()
         counter = self._counters.next(now)
@@ -296,7 +296,7 @@ class Store:
             try:
                 call()
                 return
-            except Refused:
+            except RefusedByGaneti:
                 raise
             except StewardError:
                 if not left:

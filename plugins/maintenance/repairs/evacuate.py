@@ -70,7 +70,7 @@ class Emptied(NamedTuple):
         )
 
 
-class _Found(NamedTuple):
+class _Places(NamedTuple):
     """The result of looking for places for some instances."""
 
     task: Task | None = None
@@ -84,7 +84,7 @@ def empty(case: Evacuation) -> Plan | Emptied:
     """The next task that empties the node; Emptied when there is nothing more to be moved."""
     here = case.here
     judgements = {**{one.name: judged(case, one) for one in here}, **left_down(case)}
-    rest = _Found()
+    rest = _Places()
     for last in (False, True):
         names = [
             name
@@ -100,8 +100,8 @@ def empty(case: Evacuation) -> Plan | Emptied:
     )
 
 
-def _joined(one: _Found, other: _Found) -> _Found:
-    return _Found(
+def _joined(one: _Places, other: _Places) -> _Places:
+    return _Places(
         None,
         one.blocked + other.blocked,
         one.impossible + other.impossible,
@@ -118,10 +118,10 @@ def _reasons(judgements: Mapping[str, Judgement], kind: type[Stays | Later]) -> 
 # Moves
 
 
-def _leave(case: Evacuation, names: Sequence[str], judgements: Mapping[str, Judgement]) -> _Found:
+def _leave(case: Evacuation, names: Sequence[str], judgements: Mapping[str, Judgement]) -> _Places:
     """Move as many of these instances as can be moved at the same time."""
     if not names:
-        return _Found()
+        return _Places()
     # It imports the engine, which most rounds do not need.
     from ganeti_steward.allocators.moves.leave_node import Leaving, leave_node
 
@@ -142,7 +142,7 @@ def _leave(case: Evacuation, names: Sequence[str], judgements: Mapping[str, Judg
         alone = found.copies_impossible
         copies = tuple(one for one in found.stays if one[0] in alone)
         lasting = tuple(one for one in found.stays if one[0] not in alone)
-        return _Found(None, found.blocked, found.impossible + lasting, copies)
+        return _Places(None, found.blocked, found.impossible + lasting, copies)
     moved = [one.instance.name for one in found.moves]
     parts = [*_reason(case, moved, judgements), *weaker(found.before, found.after)]
     task = Task(
@@ -153,7 +153,7 @@ def _leave(case: Evacuation, names: Sequence[str], judgements: Mapping[str, Judg
         [_job(case, judgements[one.instance.name], one.job) for one in found.moves],
         each=tuple(moved),
     )
-    return _Found(task)
+    return _Places(task)
 
 
 def _reason(
@@ -250,7 +250,7 @@ def _new_copy(case: Evacuation, instance: Instance, prepare: Prepare) -> Task | 
 # The end
 
 
-def _end(case: Evacuation, judgements: Mapping[str, Judgement], rest: _Found) -> Plan | Emptied:
+def _end(case: Evacuation, judgements: Mapping[str, Judgement], rest: _Places) -> Plan | Emptied:
     on_it = f"of {len(case.here)} instances on {case.name}"
     waiting = _reasons(judgements, Later) + rest.blocked
     if waiting:

@@ -30,7 +30,7 @@ _FRESH: Final = 120
 _SECOND: Final = 10**9
 
 
-class _Case(NodeCase):
+class _MaintenanceCase(NodeCase):
     """The planned maintenance of a node."""
 
     @property
@@ -59,10 +59,10 @@ class PlannedMaintenance(NodeRepair):
         node = world.nodes.get(incident.node)
         if node is None:
             return no_node(incident)
-        return [_next(_Case(incident, node, world, context, self._settings))]
+        return [_next(_MaintenanceCase(incident, node, world, context, self._settings))]
 
 
-def _next(case: _Case) -> task.Plan:
+def _next(case: _MaintenanceCase) -> task.Plan:
     failed = [one for one in case.incident.attempts if one.failed and one.tried]
     if failed:
         return _failed(case, [(one.instance, one.reason) for one in failed])
@@ -76,7 +76,7 @@ def _next(case: _Case) -> task.Plan:
     return _emptying(case) or _ready(case)
 
 
-def _silent(case: _Case) -> task.Wait:
+def _silent(case: _MaintenanceCase) -> task.Wait:
     """Of a node that does not answer nothing is moved."""
     if case.incident.state.begun and not case.world.running_on(case.name):
         over = f"when the work is over: gnt-steward maintenance done {case.name}"
@@ -85,7 +85,7 @@ def _silent(case: _Case) -> task.Wait:
     return task.Wait(f"{case.name} does not answer, or is offline: nothing is moved off it")
 
 
-def _failed(case: _Case, reasons: Sequence[tuple[str, str]]) -> task.Failed:
+def _failed(case: _MaintenanceCase, reasons: Sequence[tuple[str, str]]) -> task.Failed:
     return task.Failed(
         f"{listed(reasons)}; all instances stay where they are, and {case.name} as it is: see "
         f"gnt-instance list and gnt-node list {case.name}, and where a migration was cut in half "
@@ -95,7 +95,7 @@ def _failed(case: _Case, reasons: Sequence[tuple[str, str]]) -> task.Failed:
 
 
 def _each(
-    case: _Case, step: str, what: str, jobs: Iterable[tuple[str, Job]], *targets: str
+    case: _MaintenanceCase, step: str, what: str, jobs: Iterable[tuple[str, Job]], *targets: str
 ) -> task.Task | task.Wait:
     """One job for each instance, of those that no other task is in the way of."""
     world, chosen = case.world, list[tuple[str, Job]]()
@@ -122,7 +122,7 @@ def _each(
 # Emptying
 
 
-def _emptying(case: _Case) -> task.Plan | None:
+def _emptying(case: _MaintenanceCase) -> task.Plan | None:
     """What makes everything that runs leave; None: nothing runs."""
     running = case.world.running_on(case.name)
     if not running:
@@ -139,7 +139,7 @@ def _emptying(case: _Case) -> task.Plan | None:
     return _each(case, task.STOP, "shut down what cannot leave", stopping)
 
 
-def _avoided(case: _Case, running: Iterable[Instance]) -> task.Wait | None:
+def _avoided(case: _MaintenanceCase, running: Iterable[Instance]) -> task.Wait | None:
     """Where a secondary is not to be used now."""
     for one in running:
         for node in one.secondaries:
@@ -148,7 +148,7 @@ def _avoided(case: _Case, running: Iterable[Instance]) -> task.Wait | None:
     return None
 
 
-def _leaves(case: _Case) -> tuple[Leave, ...] | task.Wait:
+def _leaves(case: _MaintenanceCase) -> tuple[Leave, ...] | task.Wait:
     # It imports the engine, which most rounds do not need.
     from ganeti_steward.allocators.rolling.roll import RollOptions, plan_roll
 
@@ -166,7 +166,7 @@ def _leaves(case: _Case) -> tuple[Leave, ...] | task.Wait:
     return task.Wait(f"{one.sentence}; what helps: {one.helps}" if one.helps else one.sentence)
 
 
-def _leaving(leave: Leave, case: _Case) -> dict[str, object]:
+def _leaving(leave: Leave, case: _MaintenanceCase) -> dict[str, object]:
     paired = bool(case.world.instances[leave.instance].secondaries)
     return _moving(leave.how)(leave.instance, None if paired else leave.target)
 
@@ -180,7 +180,7 @@ def _moving(how: str) -> Callable[[str, str | None], dict[str, object]]:
     return lambda name, node: {**migrate(name, node), "allow_failover": False}
 
 
-def _ready(case: _Case) -> task.Wait:
+def _ready(case: _MaintenanceCase) -> task.Wait:
     if wait := _unsynced(case, "before the work begins"):
         return wait
     copies = len(case.mirrored)
@@ -195,7 +195,7 @@ def _ready(case: _Case) -> task.Wait:
 # Returning
 
 
-def _returning(case: _Case) -> task.Plan | None:
+def _returning(case: _MaintenanceCase) -> task.Plan | None:
     """What comes before instances go home; None: nothing more."""
     report = case.world.observations.get(case.node.uuid)
     if not case.world.answers(case.name):
@@ -210,7 +210,7 @@ def _returning(case: _Case) -> task.Plan | None:
     return None
 
 
-def _connected(case: _Case) -> task.Plan | None:
+def _connected(case: _MaintenanceCase) -> task.Plan | None:
     """The copies on the node are complete again before anything else is done; None: they are."""
     degraded = []
     for one in case.mirrored:
@@ -226,7 +226,7 @@ def _connected(case: _Case) -> task.Plan | None:
     return _unsynced(case, "before anything else")
 
 
-def _unsynced(case: _Case, when: str) -> task.Wait | None:
+def _unsynced(case: _MaintenanceCase, when: str) -> task.Wait | None:
     """Wait for disks that are not, or not known to be, in sync."""
     reasons = []
     for one in case.mirrored:
@@ -243,13 +243,13 @@ def _unsynced(case: _Case, when: str) -> task.Wait | None:
     return task.Wait(f"the disks of {of} have to be in sync {when}: {listed(reasons)}")
 
 
-def _health(case: _Case, name: str) -> DiskHealth | None:
+def _health(case: _MaintenanceCase, name: str) -> DiskHealth | None:
     found = case.world.disks.get(name)
     fresh = found is not None and case.world.now - found.at <= _FRESH * _SECOND
     return found if fresh else None
 
 
-def _home(case: _Case) -> task.Plan:
+def _home(case: _MaintenanceCase) -> task.Plan:
     """What ran here comes back, as far as it may; then it is over."""
     away = [one for name in case.request.ran if (one := case.world.instances.get(name)) is not None]
     down = [one for one in away if _stopped_by_us(case, one)]
@@ -266,7 +266,7 @@ def _home(case: _Case) -> task.Plan:
     return _each(case, task.HOME, "bring back to", jobs, case.name)
 
 
-def _stopped_by_us(case: _Case, one: Instance) -> bool:
+def _stopped_by_us(case: _MaintenanceCase, one: Instance) -> bool:
     """Whether it was shut down here: what can migrate was not."""
     from ganeti_steward.allocators.rolling.fleet import obstacle_to_migration
 
@@ -274,7 +274,7 @@ def _stopped_by_us(case: _Case, one: Instance) -> bool:
     return stopping and one.primary == case.name and bool(obstacle_to_migration(one))
 
 
-def _coming(case: _Case, one: Instance) -> dict[str, object]:
+def _coming(case: _MaintenanceCase, one: Instance) -> dict[str, object]:
     from ganeti_steward.allocators.rolling.fleet import COPY, FAIL_OVER, MIGRATE
     from ganeti_steward.allocators.rolling.fleet import obstacle_to_migration as obstacle
 
@@ -284,7 +284,7 @@ def _coming(case: _Case, one: Instance) -> dict[str, object]:
 
 
 def _fitting(
-    case: _Case, wanted: Iterable[Instance]
+    case: _MaintenanceCase, wanted: Iterable[Instance]
 ) -> tuple[list[Instance], list[tuple[str, str]]]:
     """Those that may run on the node again, all of them together, and why others may not."""
     from ganeti_steward.allocators.rolling.coming import coming_back

@@ -36,7 +36,7 @@ from ganeti_steward.plugins.model.storage import (
 from ganeti_steward.plugins.model.world import Reported, World
 
 
-class _Query(NamedTuple):
+class _NodePair(NamedTuple):
     """Instances with the same two nodes: one node that fails hides no others."""
 
     incident: str
@@ -67,7 +67,7 @@ def read_disks(
     return {name: health for each in found for name, health in each.items()}
 
 
-def _queries(world: World, jobs: Mapping[int, JobState]) -> Iterator[_Query]:
+def _queries(world: World, jobs: Mapping[int, JobState]) -> Iterator[_NodePair]:
     for _, incident in sorted(world.incidents.items()):
         node = world.nodes.get(incident.node)
         if not (node and _needs_reading(incident, jobs) and world.answers(node.name)):
@@ -83,7 +83,7 @@ def _queries(world: World, jobs: Mapping[int, JobState]) -> Iterator[_Query]:
                 by_other.setdefault(other, []).append(one.name)
         for other, names in sorted(by_other.items()):
             if world.answers(other):
-                yield _Query(incident.uuid, tuple(names))
+                yield _NodePair(incident.uuid, tuple(names))
 
 
 def _needs_reading(incident: Incident, jobs: Mapping[int, JobState]) -> bool:

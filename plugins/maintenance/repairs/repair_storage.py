@@ -61,7 +61,7 @@ def replace_away(case: StorageCase, context: Context) -> task.Plan:
     return _rest(case, waiting, lost)
 
 
-class _Refusal(NamedTuple):
+class _NotNow(NamedTuple):
     """Why nothing is done to an instance now."""
 
     reason: str
@@ -90,27 +90,27 @@ def _hopeless(case: StorageCase, instance: Instance) -> str:
     return case.copy_fault(instance) if instance.template in NOT_MIRRORED else ""
 
 
-def _try(case: StorageCase, instance: Instance, context: Context) -> task.Task | _Refusal:
+def _try(case: StorageCase, instance: Instance, context: Context) -> task.Task | _NotNow:
     world, node = case.world, case.node.name
     if instance.name in world.reserved_instances:
-        return _Refusal("another task uses it")
+        return _NotNow("another task uses it")
     if again := retry(case.incident, instance.name, world.now, case.settings):
-        return _Refusal(again.reason, final=again.final)
+        return _NotNow(again.reason, final=again.final)
     others = [name for name in instance.nodes if name != node]
     for other in others:
         if other in world.reserved_nodes:
-            return _Refusal(f"another task uses its node {other}")
+            return _NotNow(f"another task uses its node {other}")
         if other in world.avoided_nodes:
-            return _Refusal(f"its node {other} {world.avoided_nodes[other]}")
+            return _NotNow(f"its node {other} {world.avoided_nodes[other]}")
         if (known := world.node(other)) and known.offline:
-            return _Refusal(f"its node {other} is offline")
+            return _NotNow(f"its node {other} is offline")
     if fault := case.copy_fault(instance) or case.primary_fault(instance):
-        return _Refusal(fault)
+        return _NotNow(fault)
     no_room = _no_room(case, instance)
     if not no_room and case.copy_is_synced(instance):
         return _in_place(case, instance)
     if case.is_lost_primary(instance):
-        return _Refusal(
+        return _NotNow(
             f"its disks on {node} are lost, so it cannot be migrated, and {no_room}: fail it "
             f"over (gnt-instance failover {instance.name}), which stops it for a moment"
         )
@@ -132,7 +132,7 @@ def _in_place(case: StorageCase, instance: Instance) -> task.Task:
 
 def _to_another_node(
     case: StorageCase, instance: Instance, context: Context
-) -> task.Task | _Refusal:
+) -> task.Task | _NotNow:
     # It imports the engine, which most rounds do not need.
     from ganeti_steward.allocators.moves.leave_node import Leaving, leave_node
 
@@ -152,7 +152,7 @@ def _to_another_node(
     for move in found.moves:
         return _task(case, instance, move.nodes, move.job, "by another node")
     ((_, reason),) = found.blocked or found.impossible or found.stays
-    return _Refusal(reason, final=not found.blocked)
+    return _NotNow(reason, final=not found.blocked)
 
 
 def _task(

@@ -10,7 +10,7 @@ import pytest
 
 from ganeti_steward.allocators.cli.run_options import progress_line, summary
 from ganeti_steward.allocators.jobs.operations import migrate
-from ganeti_steward.allocators.jobs.run_jobs import Interrupts, Result, Run, run_job_sets
+from ganeti_steward.allocators.jobs.run_jobs import Interrupts, JobRun, Result, run_job_sets
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.jobs import Submitted
 from ganeti_steward.core.model.job_state import JobState
@@ -77,9 +77,9 @@ class Queue:
         raise NotImplementedError
 
 
-def run(queue: Queue, interrupts: Sequence[int] = ()) -> tuple[Result, list[Run]]:
+def run(queue: Queue, interrupts: Sequence[int] = ()) -> tuple[Result, list[JobRun]]:
     """``interrupts``: how often was interrupted at each look, the last for ever."""
-    reported: list[Run] = []
+    reported: list[JobRun] = []
     counts = [*interrupts] or [0]
     result = run_job_sets(
         queue,
@@ -92,7 +92,7 @@ def run(queue: Queue, interrupts: Sequence[int] = ()) -> tuple[Result, list[Run]
     return result, reported
 
 
-def names(runs: Sequence[Run]) -> list[str]:
+def names(runs: Sequence[JobRun]) -> list[str]:
     return [one.job[0]["instance_name"] for one in runs]
 
 
@@ -245,7 +245,7 @@ def chain(*looks: tuple[str, str]) -> list[str]:
         return [JobState(n, row[n - 1], "e" if row[n - 1] == "error" else "") for n in numbers]
 
     queue.states = states  # type: ignore[method-assign]
-    reported: list[Run] = []
+    reported: list[JobRun] = []
     result = run_job_sets(
         queue, [[job("a")]], reason="x", report=reported.append, sleep=lambda seconds: None
     )

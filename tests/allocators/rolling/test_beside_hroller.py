@@ -15,7 +15,7 @@ from thorough import often
 from ganeti_steward.allocators.rolling.away import Away
 from ganeti_steward.allocators.rolling.fleet import MOVE, STOP, Fleet
 from ganeti_steward.allocators.rolling.roll import RollOptions, plan_roll
-from ganeti_steward.allocators.rolling.rounds import Limits, find_rounds
+from ganeti_steward.allocators.rolling.rounds import RoundLimits, find_rounds
 from ganeti_steward.allocators.state.names import named
 from ganeti_steward.allocators.text_format import read_text
 
@@ -57,7 +57,7 @@ def test_limits_and_the_way_without_a_return(seed: int) -> None:
     """Rounds are no larger than requested, and each is legal after those before it."""
     cluster = read_text(make_cluster.to_text(generate(*shape(seed))))
     names = [node.name for node in cluster.nodes]
-    limits = Limits(at_once=1 + seed % 3, keep_n1=seed % 2 == 0)
+    limits = RoundLimits(at_once=1 + seed % 3, keep_n1=seed % 2 == 0)
     roll = plan_roll(cluster, names, RollOptions(STOP, limits))
     assert faults(cluster, roll, names) == []
     assert max((len(one.nodes) for one in roll.rounds), default=0) <= limits.at_once
@@ -68,6 +68,6 @@ def test_more_effort_finds_no_more_rounds() -> None:
     """The search is bounded by what it tries, not by a clock."""
     cluster = read_text(make_cluster.to_text(generate("--nodes=60", "--mix=drbd=7,ext=3")))
     fleet = Fleet(cluster)
-    found = find_rounds(fleet, range(60), Limits(), random.Random(0))
-    quick = find_rounds(fleet, range(60), Limits(), random.Random(0), effort=0)
+    found = find_rounds(fleet, range(60), RoundLimits(), random.Random(0))
+    quick = find_rounds(fleet, range(60), RoundLimits(), random.Random(0), effort=0)
     assert len(found.rounds) <= len(quick.rounds) <= 9

@@ -6,7 +6,7 @@ from worlds import changed, instance, node, world
 
 from ganeti_steward.allocators.rolling.fleet import MOVE, STOP
 from ganeti_steward.allocators.rolling.roll import Leave, Roll, RollOptions, plan_roll
-from ganeti_steward.allocators.rolling.rounds import Limits
+from ganeti_steward.allocators.rolling.rounds import RoundLimits
 from ganeti_steward.core.model.cluster import Cluster
 
 NODES = ("node1", "node2", "node3", "node4")
@@ -121,7 +121,7 @@ def test_the_n1_of_those_who_stay_is_shown_and_kept_on_demand() -> None:
     )
     (one,) = planned(found, "node1").rounds
     assert one.shortages == (("node3", 9000, 7384),)
-    kept = planned(found, "node1", options=RollOptions(limits=Limits(keep_n1=True)))
+    kept = planned(found, "node1", options=RollOptions(limits=RoundLimits(keep_n1=True)))
     assert sentences(kept) == [
         "node1: node3 would have to keep 9000 MiB free for N+1 and has 7384 MiB; free 1616 MiB on "
         "node3, or leave out --n1"
@@ -154,7 +154,7 @@ def test_an_unusable_secondary_and_an_exclusion_tag() -> None:
 def test_without_a_return_one_at_a_time_moves_least() -> None:
     """A secondary goes before the primary, so that what comes back to it does not leave again."""
     found = cluster(instance("a", "node1", "node2"), instance("b", "node2", "node3"))
-    options = RollOptions(limits=Limits(at_once=1), returns=False)
+    options = RollOptions(limits=RoundLimits(at_once=1), returns=False)
     roll = planned(found, options=options)
     assert len(roll.rounds) == 4
     assert [one.nodes[0] for one in roll.rounds if one.leaves] == ["node2", "node1"]

@@ -8,7 +8,7 @@ from typing import Annotated, Any, NamedTuple
 import pytest
 
 from ganeti_steward.core.config.declaration import REQUIRED, keys, read_section
-from ganeti_steward.core.config.kinds import Each, Kind, list_of, number, whole, word
+from ganeti_steward.core.config.kinds import Each, ValueKind, list_of, number, whole, word
 from ganeti_steward.plugins.aggregates.config import table_of
 
 NOTHING: Mapping[str, str] = {}
@@ -107,6 +107,6 @@ def test_no_declaration(declaration: Any, text: str) -> None:
         (table_of(whole()), "table: name = whole number", {"a": 1}, {"a": ""}, "a: a whole number"),
     ],
 )
-def test_kind(kind: Kind, text: str, good: object, bad: object, fault: str) -> None:
+def test_kind(kind: ValueKind, text: str, good: object, bad: object, fault: str) -> None:
     assert (kind.text, kind.fault(good)) == (text, "")
     assert fault in kind.fault(bad)

@@ -10,7 +10,7 @@ from collected import collect, faults, fine, recorded, survives, unknown
 
 from ganeti_steward.core.errors import BadSettings
 from ganeti_steward.core.model.finding import Finding, NotApplicable, Unknown
-from ganeti_steward.diagnose.model.hysteresis import RunCounts, State, update
+from ganeti_steward.diagnose.model.hysteresis import RunCounts, RunState, update
 from ganeti_steward.diagnose.testing import RecordedMachine
 
 ERROR = "3,1,{},-;I/O error, dev sda, sector 8 op 0x0:(READ) flags 0x0 phys_seg 1 prio class 2\n"
@@ -147,7 +147,7 @@ def test_so_many_io_errors(
 
 def test_a_disk_that_fails_now_and_then_is_one_finding() -> None:
     """Errors leave the window one by one, and others come: 5, 4, 5 of them count."""
-    state, reported = State(), []
+    state, reported = RunState(), []
     for hours in (96, 99, 102):
         uptime = {"/proc/uptime": f"{hours * 3600}.00 900.00\n"}
         results = collect("kernel", recorded("kernel", "sporadic", files=uptime))

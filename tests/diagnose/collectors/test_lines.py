@@ -26,7 +26,7 @@ from ganeti_steward.core.builtins import COLLECTORS
 from ganeti_steward.core.model.finding import OK, CheckResult, Finding, Unknown
 from ganeti_steward.core.process.following import Ended
 from ganeti_steward.diagnose.model.diagnosis import Diagnosis, Several, diagnosis
-from ganeti_steward.diagnose.model.hysteresis import RunCounts, State, update
+from ganeti_steward.diagnose.model.hysteresis import RunCounts, RunState, update
 from ganeti_steward.diagnose.testing import RecordedMachine
 
 LINES: Final = sorted((RECORDED / "lines").glob("*.json"))
@@ -125,7 +125,7 @@ class Observed:
         self.failing = failing
         self.results: list[list[CheckResult]] = []
         self.diagnoses: list[Diagnosis] = []
-        state, kept = State(), dict[str, bytes]()
+        state, kept = RunState(), dict[str, bytes]()
         for run in range(RUNS):
             machine = Noisy(line, kind, run, chance, failing=run == failing)
             machine.kept = kept

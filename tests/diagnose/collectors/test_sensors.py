@@ -10,7 +10,7 @@ from collected import collect, faults, fine, recorded, survives, unknown
 
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.model.finding import Finding, NotApplicable
-from ganeti_steward.diagnose.model.hysteresis import RunCounts, State, update
+from ganeti_steward.diagnose.model.hysteresis import RunCounts, RunState, update
 from ganeti_steward.diagnose.testing import RecordedMachine
 
 HWMON = "/sys/class/hwmon"
@@ -86,7 +86,7 @@ def test_what_cannot_be_read_clears_nothing() -> None:
     hot = collect("sensors", machine)
     where = place(machine, "0:0:0:0")
     source = "sensors:drivetemp:0:0:0:0"
-    before = update(State(), hot, RunCounts(1, 1))
+    before = update(RunState(), hot, RunCounts(1, 1))
     assert source in {one.source for one in before.findings}
     for file in ("temp1_input", "temp1_crit", "name"):
         machine = recorded("sensors", "broken", refused={f"{where}/{file}": "EIO"})

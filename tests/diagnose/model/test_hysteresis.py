@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ganeti_steward.core.model.finding import CheckResult, Finding, NotApplicable, Unknown, severity
-from ganeti_steward.diagnose.model.hysteresis import RunCounts, State, Update, update
+from ganeti_steward.diagnose.model.hysteresis import RunCounts, RunState, Update, update
 
 OK = Finding("smart:sda", "Ok")
 LIVE = Finding("smart:sda", "live-repair", "change-disk", {"failed": 1})
@@ -18,11 +18,11 @@ EVACUATE = Finding("smart:sda", "evacuate", "", "dying")
 LOST = Unknown("smart", "smartctl was killed")
 
 #: What is known when nothing was ever wrong.
-CALM = State({}, ())
+CALM = RunState({}, ())
 
 
 def runs(
-    history: Sequence[Sequence[CheckResult]], appear: int, clear: int, state: State = CALM
+    history: Sequence[Sequence[CheckResult]], appear: int, clear: int, state: RunState = CALM
 ) -> list[Update]:
     """The update after each of some runs."""
     updates = []
@@ -33,13 +33,13 @@ def runs(
 
 
 def findings_each_run(
-    history: Sequence[Sequence[CheckResult]], appear: int, clear: int, state: State = CALM
+    history: Sequence[Sequence[CheckResult]], appear: int, clear: int, state: RunState = CALM
 ) -> list[tuple[Finding, ...]]:
     return [one.findings for one in runs(history, appear, clear, state)]
 
 
 def statuses(
-    history: Sequence[Sequence[CheckResult]], appear: int, clear: int, state: State = CALM
+    history: Sequence[Sequence[CheckResult]], appear: int, clear: int, state: RunState = CALM
 ) -> list[str]:
     """The worst status after each run; ``-`` for none."""
     names = []
@@ -172,28 +172,28 @@ def test_a_source_that_is_not_there_any_more_clears() -> None:
 
 def test_the_very_first_run_holds_what_must_hold() -> None:
     """It may have been reported before: then no report may leave it out."""
-    updates = runs([[LIVE], [LIVE], [LIVE]], 3, 1, State())
+    updates = runs([[LIVE], [LIVE], [LIVE]], 3, 1, RunState())
     assert [one.findings for one in updates] == [(), (), (LIVE,)]
     assert [[one.first for one in run.waiting] for run in updates] == [[True], [True], []]
     # It was nothing: from then on it is known.
-    updates = runs([[LIVE], [OK], [LIVE]], 2, 1, State())
+    updates = runs([[LIVE], [OK], [LIVE]], 2, 1, RunState())
     assert [[one.first for one in run.waiting] for run in updates] == [[True], [], [False]]
 
 
 def test_first_heard_later() -> None:
     """A source that returned nothing in the first run has its own first run later."""
-    updates = runs([[LOST], [LOST], [LIVE], [LIVE]], 2, 1, State())
+    updates = runs([[LOST], [LOST], [LIVE], [LIVE]], 2, 1, RunState())
     assert [[one.first for one in run.waiting] for run in updates] == [[], [], [True], []]
     # Whatever else became known in the first run is known.
     other = Finding("md:md0", "evacuate")
-    updates = runs([[LOST], [other, LOST]], 2, 1, State())
+    updates = runs([[LOST], [other, LOST]], 2, 1, RunState())
     assert [[one.first for one in run.waiting] for run in updates] == [[], [False]]
 
 
 def test_without_holding_the_first_run_counts() -> None:
-    (first,) = runs([[LIVE, LOST, Finding("md:md0", "Ok")]], 1, 1, State())
+    (first,) = runs([[LIVE, LOST, Finding("md:md0", "Ok")]], 1, 1, RunState())
     assert (first.findings, first.waiting) == ((LIVE,), ())
-    (fine,) = runs([[OK]], 5, 5, State())
+    (fine,) = runs([[OK]], 5, 5, RunState())
     assert (fine.findings, fine.waiting, fine.state) == ((), (), CALM)
 
 
@@ -230,7 +230,9 @@ def test_the_order_of_results_makes_no_difference(
 ) -> None:
     other = [chance.sample(results, len(results)) for results in history]
     for one, two in zip(
-        runs(history, appear, clear, State()), runs(other, appear, clear, State()), strict=True
+        runs(history, appear, clear, RunState()),
+        runs(other, appear, clear, RunState()),
+        strict=True,
     ):
         assert (one.state, one.findings, one.waiting) == (two.state, two.findings, two.waiting)
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.model.finding import STATUSES, Finding, Unknown
-from ganeti_steward.diagnose.model.hysteresis import RunCounts, SourceState, State, update
+from ganeti_steward.diagnose.model.hysteresis import RunCounts, RunState, SourceState, update
 from ganeti_steward.diagnose.run.files import (
     Busy,
     locked,
@@ -25,7 +25,7 @@ from ganeti_steward.diagnose.run.files import (
 from ganeti_steward.diagnose.run.state_file import parse_state, read_state, state_bytes, write_state
 
 LIVE = Finding("smart:sda", "live-repair", "change-disk", {"failed": [1, None, "ü"]})
-STATE = State(
+STATE = RunState(
     {
         "smart:sda": SourceState((LIVE,), (LIVE._replace(status="evacuate"),), 2),
         "md": SourceState(None, (Finding("md", "evacuate"),), 1),
@@ -153,7 +153,7 @@ def test_a_lock_that_is_a_link(tmp_path: Path) -> None:
 
 
 def test_the_state_is_read_as_it_was_written(tmp_path: Path) -> None:
-    assert read_state(str(tmp_path)) == (State(), b"", "")
+    assert read_state(str(tmp_path)) == (RunState(), b"", "")
     write_state(str(tmp_path), read_state(str(tmp_path)), STATE)
     kept = read_state(str(tmp_path))
     assert (kept.state, kept.note) == (STATE, "")
@@ -172,7 +172,7 @@ def test_the_state_of_another_machine(tmp_path: Path) -> None:
     raw = state_bytes(STATE).replace(os.uname().nodename.encode(), b"another")
     (tmp_path / "state.json").write_bytes(raw)
     kept = read_state(str(tmp_path))
-    assert kept.state == State(lost=True)
+    assert kept.state == RunState(lost=True)
     assert "it is of the machine 'another'" in kept.note
 
 
@@ -198,7 +198,7 @@ FINDINGS = st.lists(
 
 @given(st.lists(FINDINGS, max_size=4))
 def test_every_state_survives(history: list[list[Finding | Unknown]]) -> None:
-    state = State()
+    state = RunState()
     for results in history:
         state = update(state, results, RunCounts(3, 2)).state
         again = parse_state(state_bytes(state))
@@ -210,7 +210,7 @@ def test_deep_details_survive() -> None:
     details: object = 1
     for _ in range(62):
         details = [details]
-    state = State({"a": SourceState((Finding("a", "evacuate", "", details),))}, ())
+    state = RunState({"a": SourceState((Finding("a", "evacuate", "", details),))}, ())
     assert parse_state(state_bytes(state)) == state
 
 
@@ -257,7 +257,7 @@ def test_a_state_that_is_not_understood(tmp_path: Path, raw: bytes) -> None:
     file = tmp_path / "state.json"
     file.write_bytes(raw)
     kept = read_state(str(tmp_path))
-    assert (kept.state, kept.raw) == (State(lost=True), b"")
+    assert (kept.state, kept.raw) == (RunState(lost=True), b"")
     assert kept.note.startswith(f"{file} is not understood: ")
     assert "lost" in kept.note
     assert (tmp_path / "state.json.unusable").read_bytes() == raw

@@ -24,4 +24,4 @@ _REPORT: Final = {
 
 DAEMON: Final = daemon_metrics.rendered(STATUS)
 AGENT: Final = rendered_metrics(_REPORT)
-EXPORTER: Final = exporter_metrics.rendered(exporter_metrics.Reading(_FIGURES))
+EXPORTER: Final = exporter_metrics.rendered(exporter_metrics.ClusterReading(_FIGURES))

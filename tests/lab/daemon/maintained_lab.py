@@ -16,7 +16,7 @@ import psutil
 from thorough import often
 
 from ganeti_steward.core.ganeti.luxi import Luxi
-from ganeti_steward.diagnose.agent.memory import FILE, Known, written
+from ganeti_steward.diagnose.agent.memory import FILE, Remembered, written
 from ganeti_steward.plugins.filters.filter_rules import PAUSE, FilterRule, FilterRules
 from ganeti_steward.plugins.maintenance.edges.store import Store
 from ganeti_steward.plugins.maintenance.queue.job_search import FoundJob, jobs_with_reason
@@ -128,7 +128,7 @@ class MaintainedLab(Lab):
     def _remember(self, node: str, directory: Path) -> None:
         """Have an agent remember all its commands, as one does that began long ago."""
         directory.mkdir(mode=0o700)
-        known = json.loads(written(Known(began=1, lost=0, commands={})))
+        known = json.loads(written(Remembered(began=1, lost=0, commands={})))
         (directory / FILE).write_text(json.dumps(known | {"host": node}))
 
     def start_agent(self, node: str) -> None:

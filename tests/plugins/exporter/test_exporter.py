@@ -23,7 +23,12 @@ from ganeti_steward.allocators.cli.check import Counts
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.plugins.exporter.cli.exporter import add_arguments
 from ganeti_steward.plugins.exporter.figures import CountedSize, Figures, GroupFigures
-from ganeti_steward.plugins.exporter.metrics import MetricsApplication, Reading, Readings, rendered
+from ganeti_steward.plugins.exporter.metrics import (
+    ClusterReading,
+    MetricsApplication,
+    Readings,
+    rendered,
+)
 
 DATA: Final = ROOT / "tests" / "data"
 PROGRAM: Final = str(Path(sys.executable).with_name("gnt-steward"))
@@ -63,7 +68,7 @@ def steward(site: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
 
 
 def test_all_figures() -> None:
-    found = samples(rendered(Reading(FIGURES, 3 * 10**9, 0.5, 8, 1)))
+    found = samples(rendered(ClusterReading(FIGURES, 3 * 10**9, 0.5, 8, 1)))
     assert found == {
         "steward_cluster_score rack1": 2.5,
         "steward_cluster_score_bound rack1": 0.5,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from daemons import luxid
 
-from ganeti_steward.core.errors import Refused, StewardError
+from ganeti_steward.core.errors import RefusedByGaneti, StewardError
 from ganeti_steward.core.ganeti.luxi import Luxi
 from ganeti_steward.core.ganeti.reasons import Reason
 from ganeti_steward.plugins.filters.filter_rules import (
@@ -128,7 +128,7 @@ def test_writing(tmp_path: Path, rule: FilterRule, arguments: list[Any]) -> None
 def test_other_text_than_ascii_is_never_sent(tmp_path: Path, rule: FilterRule) -> None:
     with (
         luxid(tmp_path, lambda method, arguments: UUID) as daemon,
-        pytest.raises(Refused, match=f"filter rule {UUID}: only ASCII may be in it"),
+        pytest.raises(RefusedByGaneti, match=f"filter rule {UUID}: only ASCII may be in it"),
     ):
         FilterRules(Luxi(daemon.path)).write(rule)
     assert daemon.requests == []
@@ -140,7 +140,7 @@ def test_a_write_of_which_nothing_is_known_is_not_a_refusal(tmp_path: Path) -> N
         pytest.raises(StewardError, match="closed before the answer") as caught,
     ):
         FilterRules(Luxi(daemon.path)).write(FilterRule(UUID))
-    assert not isinstance(caught.value, Refused)
+    assert not isinstance(caught.value, RefusedByGaneti)
 
 
 @pytest.mark.parametrize(("left", "raises"), [([], False), ([[[0, UUID]]], True)])
@@ -151,7 +151,7 @@ def test_deleting_what_is_gone_is_no_error(tmp_path: Path, left: object, raises:
     with luxid(tmp_path, answer) as daemon:
         rules = FilterRules(Luxi(daemon.path))
         if raises:
-            with pytest.raises(Refused, match="no such rule"):
+            with pytest.raises(RefusedByGaneti, match="no such rule"):
                 rules.delete(UUID)
         else:
             assert rules.delete(UUID) is False

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from rogue import plugin
 from thorough import often
 
-from ganeti_steward.allocators.advice.proposals import Obstacle, Proposals
+from ganeti_steward.allocators.advice.proposals import PlaceObstacle, Proposals
 from ganeti_steward.core.errors import PluginError
 from ganeti_steward.core.hooks.child import BadMessageError, Received
 from ganeti_steward.core.hooks.isolation import Isolated
@@ -200,7 +200,7 @@ QUESTIONS: Final[dict[str, Callable[[Isolated], object]]] = {
     "text": _of(str),
     "nothing": _of(None),
     "proposals": _of(Proposals | None),
-    "obstacles": _of(list[Obstacle] | None),
+    "obstacles": _of(list[PlaceObstacle] | None),
 }
 
 WRONG: Final = {

@@ -13,7 +13,7 @@ from ganeti_steward.core.commands.tables import add_json_option, print_json, pri
 from ganeti_steward.core.errors import EXIT_OK, StewardError
 from ganeti_steward.plugins.filters.analysis.blame import Cause
 from ganeti_steward.plugins.filters.analysis.cli import inputs
-from ganeti_steward.plugins.filters.analysis.explain import Explanation, RuleStep, explain
+from ganeti_steward.plugins.filters.analysis.explain import JobExplanation, RuleStep, explain
 from ganeti_steward.plugins.filters.chain import Unknown, known
 from ganeti_steward.plugins.filters.filter_rules import CONTINUE
 from ganeti_steward.plugins.filters.rule_notes import shown_action
@@ -54,7 +54,7 @@ def _run(options: argparse.Namespace) -> int:
     return EXIT_OK
 
 
-def _lines(found: Explanation) -> Iterator[str]:
+def _lines(found: JobExplanation) -> Iterator[str]:
     yield f"Job {found.job.number} ({found.job.summary}), {found.job.status}"
     for step in found.steps:
         yield f"  Rule {step.rule.uuid}, priority {step.rule.priority}, {_verdict(step, found)}"
@@ -67,13 +67,13 @@ def _lines(found: Explanation) -> Iterator[str]:
     yield f"  Result: {_applying(found)}; {found.outcome}"
 
 
-def _applying(found: Explanation) -> str:
+def _applying(found: JobExplanation) -> str:
     if isinstance(found.applying, Unknown):
         return f"may apply: {found.applying.rule.uuid}"
     return "no rule applies" if found.applying is None else f"applies: {found.applying.uuid}"
 
 
-def _verdict(step: RuleStep, found: Explanation) -> str:
+def _verdict(step: RuleStep, found: JobExplanation) -> str:
     action = shown_action(step.rule)
     if step.matched is None:
         return f"{action}: it is unknown whether it matches"
@@ -91,7 +91,7 @@ def _line(cause: Cause) -> str:
     return f"{cause.place}: {json.dumps(cause.part)} {what} {cause.subject}: {cause.text}"
 
 
-def _data(found: Explanation) -> dict[str, Any]:
+def _data(found: JobExplanation) -> dict[str, Any]:
     return {
         "job": found.job.number,
         "status": found.job.status,

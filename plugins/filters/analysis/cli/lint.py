@@ -11,7 +11,7 @@ from ganeti_steward.core.commands.tables import add_field_options, print_fields
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK
 from ganeti_steward.core.json_reader import printable
 from ganeti_steward.plugins.filters.analysis.cli.inputs import rules_of
-from ganeti_steward.plugins.filters.lint.lint import NOTE, Finding, lint
+from ganeti_steward.plugins.filters.lint.lint import NOTE, Remark, lint
 
 #: Columns -> headings.
 FIELDS: Final = {
@@ -50,7 +50,7 @@ def _run(options: argparse.Namespace) -> int:
     return EXIT_FAILURE if any(one.level != NOTE for one in found) else EXIT_OK
 
 
-def _row(finding: Finding, options: argparse.Namespace) -> dict[str, str]:
+def _row(finding: Remark, options: argparse.Namespace) -> dict[str, str]:
     row = finding._asdict()
     if options.json:
         return row

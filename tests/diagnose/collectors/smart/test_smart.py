@@ -19,7 +19,7 @@ from smart_answers import (
 
 from ganeti_steward.core.errors import BadSettings
 from ganeti_steward.core.model.finding import Finding, NotApplicable, Unknown
-from ganeti_steward.diagnose.model.hysteresis import RunCounts, State, update
+from ganeti_steward.diagnose.model.hysteresis import RunCounts, RunState, update
 from ganeti_steward.diagnose.testing import RecordedMachine
 
 
@@ -211,7 +211,7 @@ def test_ignored(tmp_path: Path) -> None:
 
 def test_what_was_found_of_a_disk_ends_when_it_is_ignored() -> None:
     machine = recorded("smart", "broken")
-    before = update(State(), collect("smart", machine), RunCounts())
+    before = update(RunState(), collect("smart", machine), RunCounts())
     assert HDD in str(before.findings)
     now = update(before.state, collect("smart", machine, ignore=[HDD]), RunCounts())
     assert HDD not in str(now.findings)

@@ -12,7 +12,7 @@ from thorough import often
 
 from ganeti_steward.core.ganeti.reasons import Reason
 from ganeti_steward.plugins.filters.analysis.blame import Cause, evaluated
-from ganeti_steward.plugins.filters.analysis.explain import Explanation, explain
+from ganeti_steward.plugins.filters.analysis.explain import JobExplanation, explain
 from ganeti_steward.plugins.filters.chain import Chain, link
 from ganeti_steward.plugins.filters.filter_rules import FilterRule
 from ganeti_steward.plugins.filters.jobs import Job
@@ -182,7 +182,7 @@ def job(number: int, kind: str = "T", status: str = "queued", *texts: str, **mor
 OP_T: Final = ("opcode", ["=", "OP_ID", "OP_TAGS_SET"])
 
 
-def explained(number: int, jobs: list[Job], *rules: FilterRule, most: int = 20) -> Explanation:
+def explained(number: int, jobs: list[Job], *rules: FilterRule, most: int = 20) -> JobExplanation:
     found = explain(number, jobs, rules, LUXID, most)
     job = next(one for one in jobs if one.number == number)
     assert found.applying == Chain(rules).applying(job)

@@ -17,7 +17,7 @@ from ganeti_steward.plugins.filters import recipes
 from ganeti_steward.plugins.filters.chain import link
 from ganeti_steward.plugins.filters.filter_rules import FilterRule
 from ganeti_steward.plugins.filters.jobs import Job
-from ganeti_steward.plugins.filters.lint.lint import Finding, lint
+from ganeti_steward.plugins.filters.lint.lint import Remark, lint
 from ganeti_steward.plugins.filters.lint.opcode_table import opcode_table
 from ganeti_steward.plugins.filters.lint.reach import reach
 from ganeti_steward.plugins.filters.lint.witness import covers, made_up, witness
@@ -35,7 +35,7 @@ def rule(name: str, action: str, *predicates: str, at: int = 0, mark: int = 0) -
     return FilterRule(name, at, read, action, 3 if action == "RATE_LIMIT" else 0, (), mark)
 
 
-def found(check: str, *rules: FilterRule) -> list[Finding]:
+def found(check: str, *rules: FilterRule) -> list[Remark]:
     return [one for one in lint(rules, {}) if one.check == check]
 
 
@@ -132,7 +132,7 @@ def test_records_of_incidents_are_left_alone() -> None:
 
 
 def test_unreadable_rules_are_errors() -> None:
-    assert lint([], {"x": "a fault"}) == [Finding("error", "x", "invalid", "", "a fault")]
+    assert lint([], {"x": "a fault"}) == [Remark("error", "x", "invalid", "", "a fault")]
 
 
 ALLOWED: Final = (recipes.Allowed("gnt:user", "pink bunny"), recipes.DAEMON_JOBS)

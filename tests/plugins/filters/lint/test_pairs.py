@@ -15,7 +15,7 @@ from thorough import often
 
 from ganeti_steward.plugins.filters.chain import Chain
 from ganeti_steward.plugins.filters.filter_rules import CONTINUE, FilterRule
-from ganeti_steward.plugins.filters.lint.lint import Finding, check_chain, lint
+from ganeti_steward.plugins.filters.lint.lint import Remark, check_chain, lint
 from ganeti_steward.plugins.filters.lint.reach import reach
 from ganeti_steward.plugins.filters.lint.witness import covers, number_for, witness
 from ganeti_steward.plugins.filters.rule_notes import shown_action
@@ -44,7 +44,7 @@ def pairwise(rules: Sequence[FilterRule]) -> dict[str, set[tuple[str, str]]]:
     return {"shadowed": {(one, key) for key, one in shadowed.items()}, "overlap": overlapping}
 
 
-def looked_up(findings: Sequence[Finding], check: str) -> set[tuple[str, str]]:
+def looked_up(findings: Sequence[Remark], check: str) -> set[tuple[str, str]]:
     return {(one.text.split()[1], one.uuid) for one in findings if one.check == check}
 
 

@@ -8,12 +8,12 @@ from typing import Any, Final
 import pytest
 
 from ganeti_steward.plugins.filters.filter_rules import FilterRule
-from ganeti_steward.plugins.filters.lint.lint import CHECKS, LEVELS, NOTE, Finding, lint
+from ganeti_steward.plugins.filters.lint.lint import CHECKS, LEVELS, NOTE, Remark, lint
 
 WATERMARK: Final = 100
 
 
-def findings(*predicates: Any, action: str = "PAUSE") -> list[Finding]:
+def findings(*predicates: Any, action: str = "PAUSE") -> list[Remark]:
     """About one rule; without what is known of every rule that holds jobs."""
     found = lint([FilterRule("u", 0, predicates, action, watermark=WATERMARK)], {})
     assert all(one.level in LEVELS and one.check in CHECKS for one in found)

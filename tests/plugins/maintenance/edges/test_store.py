@@ -11,7 +11,7 @@ import pytest
 from daemons import luxid
 from records import members, put, signed_members, signing_store
 
-from ganeti_steward.core.errors import Refused, StewardError
+from ganeti_steward.core.errors import RefusedByGaneti, StewardError
 from ganeti_steward.core.ganeti.luxi import Luxi
 from ganeti_steward.core.model.finding import EVACUATE, LIVE_REPAIR
 from ganeti_steward.plugins.filters.chain import Chain
@@ -110,7 +110,7 @@ def test_a_write_that_fails(tmp_path: Path, refused: bool, calls: int) -> None:
         pytest.raises(StewardError) as caught,
     ):
         signing_store(Luxi(daemon.path)).write(FIRST)
-    assert isinstance(caught.value, Refused) == refused
+    assert isinstance(caught.value, RefusedByGaneti) == refused
     assert len(daemon.requests) == calls
 
 
