@@ -1,31 +1,29 @@
-"""The structure: which room and sub-room may import which, and how large a folder may be."""
+"""The structure: which room and sub-room may import which."""
 
 from __future__ import annotations
 
 import ast
-import io
 import re
 import subprocess
 import sys
-import tokenize
-import tomllib
-from collections.abc import Iterator, Mapping
-from functools import cache
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
-
-ROOT: Final = Path(__file__).parents[1]
-PACKAGE: Final = "ganeti_steward"
-
-#: Room -> the rooms it may import in addition to itself.
-ARROWS: Final = {
-    "core": set[str](),
-    "allocators": {"core"},
-    "plugins": {"core", "allocators"},
-    "diagnose": {"core"},
-}
+from rooms import (
+    ARROWS,
+    KERNEL,
+    PACKAGE,
+    ROOT,
+    folders,
+    imported,
+    imports_of,
+    kernel,
+    modules,
+    name_of,
+    within,
+)
 
 #: Folder -> its folders in order: a module imports its own folder or those before it.
 #: "" stands for the modules directly in the folder.
@@ -91,55 +89,11 @@ ORDER: Final[Mapping[str, tuple[str, ...]]] = {
     "plugins/simulation": ("", "demo", "cli"),
 }
 
-#: The folders of the core that load hooks, dispatch a request and write the answer.
-KERNEL: Final = ("model", "config", "hooks", "iallocator")
-
 #: What the kernel stands on: the modules directly in the core, and child processes.
 BELOW_KERNEL: Final = ("", "process")
 
-#: Lines of code of the kernel, without blank lines, comments and docstrings.
-LARGEST_KERNEL: Final = 3600
-
-#: Lines of code of the whole core, likewise.
-LARGEST_CORE: Final = 8000
-
 #: The only module of the core that names modules of other rooms.
 BUILTINS: Final = "core/builtins.py"
-
-#: Modules a folder may hold in addition to ``__init__``; more means that it has two subjects.
-LARGEST_FOLDER: Final = 16
-
-#: Lines below which a module is small; one with a single user in its folder belongs into that.
-SMALL: Final = 60
-
-#: Small modules that stand alone all the same -> why.
-APART: Final = {
-    "core.model.instance_details": "the cluster's module would have more than 400 lines",
-    "plugins.shadow.config": "the configuration is read without loading the shadows",
-}
-
-
-def modules(room: str) -> list[Path]:
-    return sorted((ROOT / room).rglob("*.py"))
-
-
-def imported(tree: ast.AST, package: str) -> Iterator[tuple[int, str]]:
-    """Every module a tree imports, wherever the statement stands, with its line."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from ((node.lineno, alias.name) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            above = package.split(".")[: 1 - node.level or None] if node.level else []
-            module = ".".join([*above, *([node.module] if node.module else [])])
-            # ``from package import name``: the name may be a module of its own.
-            yield from ((node.lineno, f"{module}.{alias.name}") for alias in node.names)
-
-
-@cache
-def imports_of(file: Path) -> tuple[tuple[int, str], ...]:
-    """What a module of the project imports, with the lines; each file is parsed once."""
-    parts = [PACKAGE, *file.relative_to(ROOT).parent.parts]
-    return tuple(imported(ast.parse(file.read_text()), ".".join(parts)))
 
 
 def rooms_imported(room: str, file: Path) -> set[tuple[int, str]]:
@@ -174,23 +128,6 @@ def test_the_core_names_other_rooms_in_one_module() -> None:
         if other.search(line)
     ]
     assert faults == []
-
-
-def name_of(file: Path) -> str:
-    """The dotted name of a module, the room first."""
-    return ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-
-
-@cache
-def within(room: str) -> dict[str, set[str]]:
-    """Module -> the modules of the same room it imports, lazily or for types only, too."""
-    known = {name_of(file): file for file in modules(room)}
-    found: dict[str, set[str]] = {}
-    for module, file in known.items():
-        own = {name.removeprefix(f"{PACKAGE}.") for _, name in imports_of(file)}
-        targets = {name if name in known else name.rpartition(".")[0] for name in own}
-        found[module] = {t for t in targets if t in known and t != module and "." in t}
-    return found
 
 
 def divided() -> list[str]:
@@ -275,11 +212,6 @@ def test_a_circle_is_found() -> None:
     assert circle({"a": {"b"}, "b": set()}) == []
 
 
-def kernel() -> list[Path]:
-    """The modules of the kernel."""
-    return [file for folder in KERNEL for file in modules(f"core/{folder}")]
-
-
 def imported_at_run_time(file: Path) -> set[str]:
     """What a module imports but for what only type checkers see."""
     tree = ast.parse(file.read_text())
@@ -328,92 +260,6 @@ def test_the_kernel_is_importable_alone() -> None:
     assert len(names) > 20
     source = ALONE.format(others=others, names=names)
     subprocess.run([sys.executable, "-c", source], check=True, timeout=300)
-
-
-def lines_of_code(file: Path) -> int:
-    """Lines with code on them: no blank ones, comments and docstrings."""
-    source = file.read_text()
-    texts = {
-        line
-        for node in ast.walk(ast.parse(source))
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-        if isinstance(node.value.value, str)
-        for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
-    }
-    layout = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT}
-    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
-    code = {
-        line
-        for token in tokens
-        if token.type not in (*layout, tokenize.ENDMARKER)
-        for line in range(token.start[0], token.end[0] + 1)
-    }
-    return len(code - texts)
-
-
-def test_the_kernel_is_small() -> None:
-    number = sum(map(lines_of_code, kernel()))
-    assert number <= LARGEST_KERNEL, "move what an allocation does not need out of the kernel"
-
-
-def test_the_core_is_small() -> None:
-    number = sum(map(lines_of_code, modules("core")))
-    assert number <= LARGEST_CORE, "move what only one room uses to that room"
-
-
-@pytest.mark.parametrize("room", [*ARROWS, "tests"])
-def test_folders_are_small(room: str) -> None:
-    faults = []
-    for folder in {file.parent for file in modules(room)}:
-        number = sum(file.name != "__init__.py" for file in folder.glob("*.py"))
-        if number > LARGEST_FOLDER:
-            name = folder.relative_to(ROOT)
-            faults.append(f"{name} holds {number} modules; divide it by subject")
-    assert faults == []
-
-
-def small_parts(room: str) -> dict[str, str]:
-    """Small modules -> the only module that imports each, where that is beside it."""
-    importers: dict[str, set[str]] = {name: set() for name in within(room)}
-    for name in (name for each in ARROWS for name in modules(each)):
-        for _, target in imports_of(name):
-            for module in (target, target.rpartition(".")[0]):
-                own = module.removeprefix(f"{PACKAGE}.")
-                if own in importers and own != name_of(name):
-                    importers[own].add(name_of(name))
-    return {
-        module: importer
-        for module, (importer, *more) in ((m, sorted(i)) for m, i in importers.items() if i)
-        if not more and importer.rpartition(".")[0] == module.rpartition(".")[0]
-        if len((ROOT / f"{module.replace('.', '/')}.py").read_text().splitlines()) < SMALL
-    }
-
-
-@pytest.mark.parametrize("room", ARROWS)
-def test_small_modules_are_shared(room: str) -> None:
-    faults = [
-        f"{module} is used by {importer} only: fold it into that"
-        for module, importer in small_parts(room).items()
-        if module not in APART
-    ]
-    assert faults == []
-
-
-def test_a_small_part_is_found() -> None:
-    assert set(APART) <= {module for room in ARROWS for module in small_parts(room)}
-
-
-@pytest.mark.parametrize("room", ARROWS)
-def test_packages_hold_a_docstring_only(room: str) -> None:
-    """``core`` also has the name every plugin needs."""
-    faults = [
-        f"{file.relative_to(ROOT)} holds more than a docstring; move it to a module"
-        for file in modules(room)
-        if file.name == "__init__.py" and file.parent != ROOT / "core"
-        for tree in [ast.parse(file.read_text())]
-        if len(tree.body) != 1 or not ast.get_docstring(tree)
-    ]
-    assert faults == []
 
 
 @pytest.mark.parametrize("room", ARROWS)
@@ -475,37 +321,3 @@ def test_every_form_of_import_is_seen(source: str, found: str) -> None:
 def test_dotted_names_as_strings_are_no_imports() -> None:
     tree = ast.parse('BUILT_IN = {"balanced": "ganeti_steward.allocators.balanced"}')
     assert list(imported(tree, f"{PACKAGE}.core")) == []
-
-
-def setuptools() -> Any:
-    return tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
-
-
-def folders() -> set[str]:
-    """Every folder of a room that is a package, as a path."""
-    return {
-        str(file.parent.relative_to(ROOT))
-        for room in ARROWS
-        for file in (ROOT / room).rglob("__init__.py")
-    }
-
-
-def test_every_package_is_listed() -> None:
-    listed = setuptools()["packages"]
-    assert len(listed) == len(set(listed))
-    assert set(listed) == {f"{PACKAGE}.{folder.replace('/', '.')}" for folder in folders()}
-
-
-def test_every_folder_with_modules_is_a_package() -> None:
-    holding = {str(file.parent.relative_to(ROOT)) for room in ARROWS for file in modules(room)}
-    assert holding == folders()
-
-
-def test_every_room_is_mapped_to_its_folder() -> None:
-    assert setuptools()["package-dir"] == {f"{PACKAGE}.{room}": room for room in ARROWS}
-
-
-@pytest.mark.parametrize("room", ARROWS)
-def test_every_room_is_typed(room: str) -> None:
-    assert (ROOT / room / "py.typed").is_file()
-    assert "py.typed" in setuptools()["package-data"]["*"]
