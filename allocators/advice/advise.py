@@ -7,6 +7,7 @@ from itertools import islice
 from time import process_time
 from typing import Final, NamedTuple
 
+from ganeti_steward.allocators.advice import dropped_rules
 from ganeti_steward.allocators.advice.case import (
     REQUEST,
     TAG,
@@ -21,12 +22,6 @@ from ganeti_steward.allocators.advice.case import (
     is_complete,
     names_of,
     unplaced,
-)
-from ganeti_steward.allocators.advice.dropped_rules import (
-    without_limits_of_the_request,
-    without_site_rules,
-    without_soft_rules,
-    without_tags,
 )
 from ganeti_steward.allocators.advice.limits import more_nodes, other_limits
 from ganeti_steward.allocators.advice.make_room import make_room
@@ -78,7 +73,7 @@ def advise(
 def _suggestions(case: Case, trier: Trier) -> Iterator[Suggestion]:
     tags = False
     for search in _SEARCHES:
-        if search is without_site_rules and tags:
+        if search is dropped_rules.without_site_rules and tags:
             continue
         for suggestion in search(case, trier):
             tags = tags or suggestion.kind == TAG
@@ -108,11 +103,11 @@ def _moves(case: Case, trier: Trier) -> Iterator[Suggestion]:
 #: The cheap searches first, so that the last one has what effort they leave.
 _SEARCHES: Final[tuple[Callable[[Case, Trier], Iterator[Suggestion]], ...]] = (
     smaller,
-    without_limits_of_the_request,
-    without_tags,
-    without_site_rules,
+    dropped_rules.without_limits_of_the_request,
+    dropped_rules.without_tags,
+    dropped_rules.without_site_rules,
     other_limits,
-    without_soft_rules,
+    dropped_rules.without_soft_rules,
     more_nodes,
     _moves,
 )

@@ -9,12 +9,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from ganeti_steward.allocators.moves.best_move import (
-    BestMoveSearch,
-    MoveChoice,
-    MoveTask,
-    resident_of,
-)
+from ganeti_steward.allocators.moves import best_move
 from ganeti_steward.allocators.moves.leave_reasons import LeaveReasons
 from ganeti_steward.allocators.moves.leave_tasks import (
     Leaving,
@@ -80,7 +75,7 @@ def explain_leaving(
 
     state = load(cluster, None, context.options.kvm_memory)
     score = leave_score(state, leaving)
-    search = BestMoveSearch(score)
+    search = best_move.BestMoveSearch(score)
     tasks = leave_tasks(state, urgent_first(state, leaving), context)
     return explain_plan(state, tasks, leave_plan(state, tasks, search, score), search)
 
@@ -92,7 +87,7 @@ class _NodePlan:
         self._leaving, self._start = urgent_first(state, leaving), state
         self._left = state.frame.cluster.node_index[leaving.node]
         self._score = leave_score(state, leaving)
-        self._search = BestMoveSearch(self._score)
+        self._search = best_move.BestMoveSearch(self._score)
         self._context = context
         self._tasks = leave_tasks(state, self._leaving, context)
 
@@ -120,7 +115,7 @@ class _NodePlan:
     # -- the plan
 
     @cached_property
-    def _later(self) -> list[MoveTask]:
+    def _later(self) -> list[best_move.MoveTask]:
         """The instances as they may leave when what others do now has ended."""
         return leave_tasks(self._start, self._leaving.later, self._context)
 
@@ -129,7 +124,7 @@ class _NodePlan:
         task = self._later[at]
         if not (self._leaving.reserved or self._leaving.passing) or task.fault:
             return False
-        left = state.removed(resident_of(state, task, None))
+        left = state.removed(best_move.resident_of(state, task, None))
         return self._search.best(left, without_copy(task) if kept else task) is not None
 
     def _fallback(self, state: State, stranded: list[int]) -> MovePlan:
@@ -140,7 +135,7 @@ class _NodePlan:
         plan.found = {kept[at]: found for at, found in plan.found.items()}
         return plan
 
-    def _may_keep(self, task: MoveTask) -> bool:
+    def _may_keep(self, task: best_move.MoveTask) -> bool:
         """Whether an instance may leave as primary only; the rules are not looked at."""
         resident = task.resident
         name = self._start.frame.cluster.nodes[resident.secondary].name
@@ -148,7 +143,7 @@ class _NodePlan:
         allowed = self._leaving.may_keep_copies and name not in self._leaving.later.avoided
         return drbd and allowed and not task.fault
 
-    def _selected(self, state: State, plan: MovePlan) -> dict[int, MoveChoice]:
+    def _selected(self, state: State, plan: MovePlan) -> dict[int, best_move.MoveChoice]:
         index = self._start.frame.cluster.node_index
         reserved = {index[name] for name in self._leaving.reserved if name in index}
         tasks = [
@@ -176,7 +171,7 @@ class _NodePlan:
     def _keeps(at: int, plan: MovePlan) -> bool:
         return at in plan.found and plan.found[at].kind is FAILOVER
 
-    def _move(self, at: int, found: MoveChoice) -> NodeMove:
+    def _move(self, at: int, found: best_move.MoveChoice) -> NodeMove:
         instance = self._tasks[at].resident.demand.instance
         names = self._start.frame.node_names(found.nodes)
         nodes = frozenset({*instance.nodes, *names})
@@ -221,7 +216,7 @@ class _NodePlan:
     def _leaves_later(self, state: State, at: int) -> bool:
         return self._may_keep(self._tasks[at]) and self._fits_later(state, at, kept=True)
 
-    def _has_other_copy(self, task: MoveTask) -> bool:
+    def _has_other_copy(self, task: best_move.MoveTask) -> bool:
         """Whether the node is its secondary, and its primary holds a good copy."""
         home = task.resident
         primary = self._start.frame.cluster.nodes[home.primary]
@@ -234,9 +229,9 @@ class Selection:
     def __init__(
         self,
         state: State,
-        tasks: Sequence[MoveTask],
-        plan: Mapping[int, MoveChoice],
-        search: BestMoveSearch,
+        tasks: Sequence[best_move.MoveTask],
+        plan: Mapping[int, best_move.MoveChoice],
+        search: best_move.BestMoveSearch,
         left: int,
         reserved: Set[int],
         good: Callable[[State], bool],
@@ -250,7 +245,7 @@ class Selection:
         self._made = MovePlan(state)
         self._used = set(reserved)
 
-    def made(self, most: int) -> dict[int, MoveChoice]:
+    def made(self, most: int) -> dict[int, best_move.MoveChoice]:
         """Position of the task -> its move: as planned if that is free, else to other nodes.
 
         ``most``: so many at most.
@@ -266,17 +261,17 @@ class Selection:
                 self._make(at, left, other)
         return self._made.found
 
-    def _make(self, at: int, left: State, found: MoveChoice) -> None:
+    def _make(self, at: int, left: State, found: best_move.MoveChoice) -> None:
         self._made.move(at, self._tasks[at], left, found)
         self._used |= self._nodes(at, found)
 
-    def _nodes(self, at: int, found: MoveChoice) -> set[int]:
+    def _nodes(self, at: int, found: best_move.MoveChoice) -> set[int]:
         return {*self._tasks[at].resident.nodes, *found.nodes} - {-1, self._left}
 
-    def _is_free(self, at: int, found: MoveChoice) -> bool:
+    def _is_free(self, at: int, found: best_move.MoveChoice) -> bool:
         return self._used.isdisjoint(self._nodes(at, found))
 
-    def _other(self, at: int, left: State) -> MoveChoice | None:
+    def _other(self, at: int, left: State) -> best_move.MoveChoice | None:
         """The best move to nodes that are not used yet."""
         task = self._tasks[at]
         if not self._used.isdisjoint(task.resident.nodes):
@@ -285,7 +280,7 @@ class Selection:
         targets[list(self._used)] = False
         return self._search.best(left, task._replace(targets=targets))
 
-    def _completes(self, at: int, left: State, found: MoveChoice) -> bool:
+    def _completes(self, at: int, left: State, found: best_move.MoveChoice) -> bool:
         """Whether all others can still be moved as planned after this move, and nothing is lost."""
         trial = self._made.copy()
         trial.move(at, self._tasks[at], left, found)

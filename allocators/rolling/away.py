@@ -8,14 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from ganeti_steward.allocators.rolling import obstacles
 from ganeti_steward.allocators.rolling.fleet import COPY, SHUT_DOWN, Fleet, Member
-from ganeti_steward.allocators.rolling.obstacles import (
-    NodeObstacle,
-    no_place,
-    no_room,
-    pair,
-    refused,
-)
 from ganeti_steward.allocators.state import quantity
 
 if TYPE_CHECKING:
@@ -106,7 +100,7 @@ class Load(NamedTuple):
 class _NoRoom(Exception):
     """An instance has no place."""
 
-    def __init__(self, obstacle: NodeObstacle) -> None:
+    def __init__(self, obstacle: obstacles.NodeObstacle) -> None:
         super().__init__(obstacle.sentence)
         self.obstacle = obstacle
 
@@ -127,7 +121,7 @@ class Away(NamedTuple):
         """No node is away."""
         return cls(fleet, Load(*np.zeros((4, fleet.size), np.int64)))
 
-    def with_node(self, node: int, *, keep_n1: bool = False) -> Away | NodeObstacle:
+    def with_node(self, node: int, *, keep_n1: bool = False) -> Away | obstacles.NodeObstacle:
         """With one node more, or why it cannot be away together with these.
 
         ``keep_n1``: no node that stays may fail N+1 that did not before; raises PluginError.
@@ -135,17 +129,17 @@ class Away(NamedTuple):
         fleet = self.fleet
         shared = fleet.partners[node] & self.nodes
         if shared:
-            return pair(fleet, node, min(shared))
+            return obstacles.pair(fleet, node, min(shared))
         members = [one for one in fleet.members[node] if one.how != SHUT_DOWN]
         for member in members:
             if not member.how:
-                return refused(fleet, member)
+                return obstacles.refused(fleet, member)
         try:
             found = self._joined(node, members)
         except _NoRoom as err:
             return err.obstacle
         if keep_n1 and (short := found.shortages()):
-            return NodeObstacle.of_n1(fleet.name(node), *short[0])
+            return obstacles.NodeObstacle.of_n1(fleet.name(node), *short[0])
         return found
 
     def _joined(self, node: int, members: Iterable[Member]) -> Away:
@@ -185,7 +179,7 @@ class Away(NamedTuple):
         target = member.secondary
         if not self.fleet.allowed(member)[target] or not load.takes(self.fleet, member, target):
             room = self.fleet.state.now[quantity.UNALLOCATED] - self.load.memory
-            raise _NoRoom(no_room(self.fleet, member, others, int(room[target])))
+            raise _NoRoom(obstacles.no_room(self.fleet, member, others, int(room[target])))
         return load.changed(Placed(member, target))
 
     def _place(self, load: Load, member: Member, gone: list[int], *, tight: bool) -> Placed:
@@ -196,7 +190,7 @@ class Away(NamedTuple):
         fits = may & load.fits(self.fleet, member)
         targets = np.flatnonzero(fits)
         if not len(targets):
-            raise _NoRoom(no_place(self.fleet, member, may, room))
+            raise _NoRoom(obstacles.no_place(self.fleet, member, may, room))
         rooms = room[targets]
         return Placed(member, int(targets[rooms.argmin() if tight else rooms.argmax()]))
 

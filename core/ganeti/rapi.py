@@ -17,30 +17,19 @@ import requests
 import urllib3
 
 from ganeti_steward.core.errors import RefusedByGaneti, StewardError
+from ganeti_steward.core.ganeti import rapi_access
 from ganeti_steward.core.ganeti.jobs import Submitted, job_state, one_line
-from ganeti_steward.core.ganeti.rapi_access import (
-    Credentials,
-    Pinned,
-    base_url,
-    own_fingerprint,
-)
 from ganeti_steward.core.ganeti.reasons import ascii_fault, escaped
 from ganeti_steward.core.ganeti.shapes import checked, job_number, returned_by
 from ganeti_steward.core.http_session import Session, read_whole
 from ganeti_steward.core.json_nesting import LONGEST, load_lenient
+from ganeti_steward.core.model import opcodes
 from ganeti_steward.core.model.job_state import JobState
-from ganeti_steward.core.model.opcodes import (
-    MOVES,
-    REMOVE_TAGS,
-    SET_TAGS,
-    Job,
-    Operation,
-)
 
 #: Seconds until the connection stands.
 _CONNECT_LIMIT: Final = 10.0
 #: Operation -> method of the resource that holds an object's tags.
-_TAG_METHODS: Final = {SET_TAGS: "PUT", REMOVE_TAGS: "DELETE"}
+_TAG_METHODS: Final = {opcodes.SET_TAGS: "PUT", opcodes.REMOVE_TAGS: "DELETE"}
 #: Kind of object -> the resource of all of its kind; of the cluster there is one.
 _TAGGED: Final = {"nodegroup": "groups", "node": "nodes", "instance": "instances"}
 _DENIED: Final = (401, 403)
@@ -56,7 +45,7 @@ class Rapi:
     def __init__(
         self,
         host: str,
-        credentials: Credentials | None = None,
+        credentials: rapi_access.Credentials | None = None,
         *,
         verify: bool | str = True,
         time_limit: float = 120,
@@ -68,7 +57,7 @@ class Rapi:
         in the user's words, in addition to the reason of each call.
         """
         self._user_reason = user_reason
-        self._url = base_url(host)
+        self._url = rapi_access.base_url(host)
         if self._url.startswith("http:") and verify is not False:
             raise StewardError(
                 f"{self._url}: without https everybody on the way can read and change what is "
@@ -141,7 +130,7 @@ class Rapi:
         # No proxies and no ~/.netrc: what is not given here is not used.
         session.trust_env = False
         if isinstance(self._verify, str):
-            session.mount("https://", Pinned(own_fingerprint(self._verify)))
+            session.mount("https://", rapi_access.Pinned(rapi_access.own_fingerprint(self._verify)))
         return session
 
     def _reason(self, err: requests.RequestException) -> str:
@@ -221,20 +210,20 @@ class Rapi:
 
     # What jobs are run through, see `ganeti_steward.core.ganeti.jobs`.
 
-    def refusal(self, job: Job) -> str:
+    def refusal(self, job: opcodes.Job) -> str:
         """Why a job cannot be run this way; empty when it can."""
         for operation in job:
-            if operation["OP_ID"] not in (*MOVES, *_TAG_METHODS):
+            if operation["OP_ID"] not in (*opcodes.MOVES, *_TAG_METHODS):
                 return f"RAPI offers no {operation['OP_ID']}; luxid on the master does"
         return ""
 
-    def submit(self, jobs: Sequence[Job], reason: str) -> list[Submitted]:
+    def submit(self, jobs: Sequence[opcodes.Job], reason: str) -> list[Submitted]:
         """Hand jobs over, one operation after the other."""
         if self._user_reason:
             reason = f"{self._user_reason} ({reason})"
         return [self._submit(job, reason) for job in jobs]
 
-    def _submit(self, job: Job, reason: str) -> Submitted:
+    def _submit(self, job: opcodes.Job, reason: str) -> Submitted:
         numbers: list[int] = []
         if fault := ascii_fault(job):
             return Submitted((), fault)
@@ -317,7 +306,7 @@ class _Denied(StewardError):
 
 
 def _resource(
-    operation: Operation,
+    operation: opcodes.Operation,
 ) -> tuple[str, str, Mapping[str, Sequence[str]], dict[str, Any]]:
     """Method, path, query and body that stand for an operation."""
     name = operation["OP_ID"]
@@ -325,7 +314,7 @@ def _resource(
         kind = operation["kind"]
         path = f"{_TAGGED[kind]}/{quote(operation['name'])}/tags" if kind in _TAGGED else "tags"
         return _TAG_METHODS[name], path, {"tag": operation["tags"]}, {}
-    move = MOVES[name]
+    move = opcodes.MOVES[name]
     body = {k: v for k, v in operation.items() if k not in ("OP_ID", "instance_name")}
     instance = quote(operation["instance_name"])
     return move.method, f"instances/{instance}/{move.command}", {}, body

@@ -7,13 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from ganeti_steward.core.canonical_json import canonical
-from ganeti_steward.core.node_agent.protocol import (
-    BadAnswer,
-    CommandEnd,
-    is_seconds,
-    outcome_in,
-    read_members,
-)
+from ganeti_steward.core.node_agent import protocol
 
 #: The purposes of the question and of its answer; a request with an id gets that answer as well.
 QUESTION: Final = "repair-question"
@@ -54,7 +48,7 @@ class RepairState(NamedTuple):
     """its name; empty where it was never started or is not known"""
     started: int = 0
     """when it was started, s since the epoch; 0 where it was not"""
-    outcome: CommandEnd = CommandEnd(None)
+    outcome: protocol.CommandEnd = protocol.CommandEnd(None)
     """its result, once it has ended; of its output the end"""
 
 
@@ -65,7 +59,7 @@ def question_text(question: CommandQuestion) -> str:
 
 def read_question(text: str, is_this_node: Callable[[str], bool]) -> CommandQuestion:
     """The question in the text of a signed message; raises BadRequest."""
-    given = read_members(text, QUESTION, _MEMBERS, is_this_node)
+    given = protocol.read_members(text, QUESTION, _MEMBERS, is_this_node)
     return CommandQuestion(given["node"], given["id"], given["submitted"], given["rsalt"])
 
 
@@ -86,8 +80,8 @@ def state_text(node: str, id_: str, found: RepairState) -> str:
 def read_state(content: Mapping[str, Any], node: str, id_: str) -> RepairState:
     """The state in the content of a signed answer; raises BadAnswer."""
     if (content.get("node"), content.get("id")) != (node, id_):
-        raise BadAnswer("the answer is about another repair")
+        raise protocol.BadAnswer("the answer is about another repair")
     state, command, started = (content.get(name) for name in ("state", "command", "started"))
-    if state not in STATES or not isinstance(command, str) or not is_seconds(started):
-        raise BadAnswer("the answer lacks the state of the repair")
-    return RepairState(content["state"], command, content["started"], outcome_in(content))
+    if state not in STATES or not isinstance(command, str) or not protocol.is_seconds(started):
+        raise protocol.BadAnswer("the answer lacks the state of the repair")
+    return RepairState(content["state"], command, content["started"], protocol.outcome_in(content))

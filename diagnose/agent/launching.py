@@ -28,12 +28,7 @@ from ganeti_steward.core.config.load import config_path, load_config
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.this_node import ThisNode, this_node
-from ganeti_steward.core.process.descendants import (
-    become_subreaper,
-    children,
-    end_children,
-    end_descendants,
-)
+from ganeti_steward.core.process import descendants
 from ganeti_steward.core.process.following import LADDER, packed_ended
 from ganeti_steward.core.process.forked import ENDING
 from ganeti_steward.core.process.frames import unpacked
@@ -82,7 +77,7 @@ def main() -> None:
     known = KnownAtStart(load_config(config_path(), SELF_DIAGNOSIS), find_node(), find_node)
     _set_up_log(known.config)
     _preload(known.config)
-    become_subreaper()
+    descendants.become_subreaper()
     if int(sys.argv[2]):
         keep_small()
         fault = lock_memory()
@@ -94,7 +89,7 @@ def main() -> None:
     try:
         _RequestServer(channel, known).run()
     finally:
-        end_children()
+        descendants.end_children()
 
 
 def _set_up_log(config: Config) -> None:
@@ -174,8 +169,8 @@ class _RequestServer:
                 self._supervisors.discard(pid)
                 self._stuck.discard(pid)
         spare = frozenset(self._supervisors | self._stuck)
-        if children() - spare:
-            self._stuck |= {process.pid for process in end_descendants(spare=spare)}
+        if descendants.children() - spare:
+            self._stuck |= {process.pid for process in descendants.end_descendants(spare=spare)}
 
 
 def _stop(*_: object) -> None:

@@ -16,13 +16,7 @@ from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.hmac_key import KeyFile, NoKey
 from ganeti_steward.core.ganeti.signing import BadMessage, open_signed, sign
 from ganeti_steward.core.json_reader import quoted
-from ganeti_steward.core.node_agent.protocol import (
-    BadRequest,
-    CommandEnd,
-    RepairRequest,
-    answer_text,
-    read_request,
-)
+from ganeti_steward.core.node_agent import protocol
 from ganeti_steward.core.node_agent.remembered import ENDED, RepairState, read_question, state_text
 from ganeti_steward.core.process.trusted_program import Forbidden
 from ganeti_steward.core.service.callers import caller
@@ -77,7 +71,7 @@ class Repairs:
         self,
         key: KeyFile,
         is_this_node: Callable[[str], bool],
-        execute: Callable[[RepairRequest], CommandEnd],
+        execute: Callable[[protocol.RepairRequest], protocol.CommandEnd],
         nonces: Nonces,
         penalties: Penalties,
         memory: Memory,
@@ -98,7 +92,7 @@ class Repairs:
     def repair(self, address: str, raw: bytes) -> bytes:
         """Execute a signed request; the signed answer.  Raises Unreadable, Refused, NoKey."""
         with self._judged(address) as who:
-            request = self._examine(who, raw, read_request)
+            request = self._examine(who, raw, protocol.read_request)
             text = self._once(address, request) if request.id else self._nameless(address, request)
         return sign(self._key.key(), text, request.rsalt)
 
@@ -158,10 +152,10 @@ class Repairs:
             raise _Rejection(_NO_NONCE, guess=True)
         try:
             return read(signed.text, self._is_this_node)
-        except BadRequest as err:
+        except protocol.BadRequest as err:
             raise _Rejection(str(err), guess=True) from None
 
-    def _once(self, address: str, request: RepairRequest) -> str:
+    def _once(self, address: str, request: protocol.RepairRequest) -> str:
         """Run a command if its id is new; the text of the answer.  Raises _Fault."""
         state = self._memory.state(request.id)
         if state is None:
@@ -171,12 +165,12 @@ class Repairs:
             self._not_again(address, request, state)
         return state_text(request.node, request.id, state)
 
-    def _nameless(self, address: str, request: RepairRequest) -> str:
+    def _nameless(self, address: str, request: protocol.RepairRequest) -> str:
         """Run a command for a caller that gives no ids; the text of the answer."""
         with self._alone():
-            return answer_text(request, self._begun(address, request).outcome)
+            return protocol.answer_text(request, self._begun(address, request).outcome)
 
-    def _begun(self, address: str, request: RepairRequest) -> RepairState:
+    def _begun(self, address: str, request: protocol.RepairRequest) -> RepairState:
         """Run a command unless it must not be, and note the outcome; raises _Fault."""
         state = self._memory.begin(request)
         if state is not None:
@@ -186,7 +180,7 @@ class Repairs:
         try:
             outcome = self._run(address, request)
         except _Rejection as err:
-            outcome = CommandEnd(None, fault=f"it was not run: {err}")
+            outcome = protocol.CommandEnd(None, fault=f"it was not run: {err}")
             raise
         finally:
             self._memory.end(request, outcome)
@@ -194,7 +188,7 @@ class Repairs:
         # All of its output, which is not remembered.
         return state._replace(outcome=outcome)
 
-    def _not_again(self, address: str, request: RepairRequest, state: RepairState) -> None:
+    def _not_again(self, address: str, request: protocol.RepairRequest, state: RepairState) -> None:
         why = state.outcome.fault or state.state
         _log.info("repair not run again caller=%s id=%s: %s", address, request.id, why)
 
@@ -208,7 +202,7 @@ class Repairs:
         finally:
             self._running.release()
 
-    def _run(self, address: str, request: RepairRequest) -> CommandEnd:
+    def _run(self, address: str, request: protocol.RepairRequest) -> protocol.CommandEnd:
         _log.info("repair requested caller=%s command=%s", address, request.command)
         try:
             outcome = self._execute(request)

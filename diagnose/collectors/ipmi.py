@@ -14,13 +14,8 @@ from typing import Annotated, Final, NamedTuple
 from ganeti_steward.core import hookimpl
 from ganeti_steward.core.json_reader import printable
 from ganeti_steward.core.model.finding import LIVE_REPAIR, CheckResult, NotApplicable, Unknown
+from ganeti_steward.diagnose.collectors.shared import results
 from ganeti_steward.diagnose.collectors.shared.reading import ended, noting_unknowns, succeeded
-from ganeti_steward.diagnose.collectors.shared.results import (
-    Fault,
-    check_results,
-    matches,
-    unknown_if_unreadable,
-)
 from ganeti_steward.diagnose.collectors.shared.thresholds import Configured, Repair, Status
 from ganeti_steward.diagnose.model.machine import Machine
 
@@ -113,7 +108,7 @@ class Collector(Configured[Settings]):
     CONFIG = Settings
 
     @hookimpl
-    @unknown_if_unreadable(NAME)
+    @results.unknown_if_unreadable(NAME)
     def steward_diagnose(self, machine: Machine) -> Iterator[CheckResult]:
         """What the management controller knows."""
         devices: Sequence[str] = ()
@@ -135,15 +130,15 @@ class Collector(Configured[Settings]):
         read: Callable[[Machine, list[str]], Iterator[Broken]],
         status: str,
     ) -> Iterator[CheckResult]:
-        faults: list[Fault] = []
+        faults: list[results.Fault] = []
         unknowns: list[str] = []
         with noting_unknowns(unknowns):
             faults = [
-                Fault(status, printable(f"{broken.sensor}: {broken.what}"))
+                results.Fault(status, printable(f"{broken.sensor}: {broken.what}"))
                 for broken in read(machine, unknowns)
-                if not matches(broken.sensor, self._settings.ignore)
+                if not results.matches(broken.sensor, self._settings.ignore)
             ]
-        yield from check_results(f"{NAME}:{what}", faults, unknowns, self._settings.repair)
+        yield from results.check_results(f"{NAME}:{what}", faults, unknowns, self._settings.repair)
 
 
 #: What is loaded: a class is made into an object.

@@ -14,29 +14,14 @@ from typing import Annotated, Final, NamedTuple
 from ganeti_steward.core import hookimpl
 from ganeti_steward.core.json_reader import printable
 from ganeti_steward.core.model.finding import LIVE_REPAIR, CheckResult, NotApplicable
+from ganeti_steward.diagnose.collectors.shared import reading, thresholds
 from ganeti_steward.diagnose.collectors.shared.increases import DAY, Increase, increases
-from ganeti_steward.diagnose.collectors.shared.reading import (
-    MissingData,
-    located_reason,
-    noting_unknowns,
-    number_of,
-    text_of,
-)
 from ganeti_steward.diagnose.collectors.shared.results import (
     Examined,
     Fault,
     check_results,
     matches,
     unknown_if_unreadable,
-)
-from ganeti_steward.diagnose.collectors.shared.thresholds import (
-    LIMITS,
-    Configured,
-    Count,
-    Figure,
-    Repair,
-    Status,
-    limit_of,
 )
 from ganeti_steward.diagnose.model.machine import Machine
 
@@ -66,33 +51,40 @@ class Settings(NamedTuple):
 
     ignore: Annotated[tuple[str, ...], "Interfaces that are not checked, as shell patterns."] = ()
     required: Annotated[tuple[str, ...], "Interfaces that have to exist and to be up."] = ()
-    least_speed: Annotated[Figure, "The least speed of a link, in Mbit/s; 0 for any."] = 0.0
+    least_speed: Annotated[
+        thresholds.Figure, "The least speed of a link, in Mbit/s; 0 for any."
+    ] = 0.0
     speeds: Annotated[
         tuple[str, ...],
-        LIMITS,
+        thresholds.LIMITS,
         'The least speed of some interfaces, in Mbit/s: "PATTERN=NUMBER"; the first pattern that '
         "fits counts.",
     ] = ()
-    least_ports: Annotated[Count, "Ports a bond has to have, with or without a link."] = 1
+    least_ports: Annotated[
+        thresholds.Count, "Ports a bond has to have, with or without a link."
+    ] = 1
     no_link_status: Annotated[
-        Status, "The status when an interface has no link, or a required one is missing or down."
+        thresholds.Status,
+        "The status when an interface has no link, or a required one is missing or down.",
     ] = LIVE_REPAIR
     bond_status: Annotated[
-        Status, "The status when a bond has too few ports, or a port carries nothing."
+        thresholds.Status, "The status when a bond has too few ports, or a port carries nothing."
     ] = LIVE_REPAIR
-    speed_status: Annotated[Status, "The status when a link is too slow or half duplex."] = (
-        LIVE_REPAIR
-    )
+    speed_status: Annotated[
+        thresholds.Status, "The status when a link is too slow or half duplex."
+    ] = LIVE_REPAIR
     carrier_changes_per_day: Annotated[
-        Count, "How often a link may come or go in a day; 0 for any number."
+        thresholds.Count, "How often a link may come or go in a day; 0 for any number."
     ] = 20
     crc_errors_per_day: Annotated[
-        Count, "Frames with a wrong checksum a link may receive in a day; 0 for any number."
+        thresholds.Count,
+        "Frames with a wrong checksum a link may receive in a day; 0 for any number.",
     ] = 1000
     unstable_status: Annotated[
-        Status, "The status when a link exceeds carrier-changes-per-day or crc-errors-per-day."
+        thresholds.Status,
+        "The status when a link exceeds carrier-changes-per-day or crc-errors-per-day.",
     ] = LIVE_REPAIR
-    repair: Repair = ""
+    repair: thresholds.Repair = ""
 
 
 class Interface(NamedTuple):
@@ -117,7 +109,7 @@ class Interface(NamedTuple):
         return self.up and (self.is_bond or self.is_hardware)
 
 
-class Collector(Configured[Settings]):
+class Collector(thresholds.Configured[Settings]):
     """Looks at each interface of hardware and each bond that is up."""
 
     CONFIG = Settings
@@ -141,7 +133,7 @@ class Collector(Configured[Settings]):
         for interface in checked:
             examined = counted.get(interface.name, Examined([], []))
             check = self._check_bond if interface.is_bond else self._check_link
-            with noting_unknowns(examined.unknowns):
+            with reading.noting_unknowns(examined.unknowns):
                 check(machine, interface, examined.faults)
             results += self._results(interface.name, *examined)
         yield from results or [NotApplicable(NAME, "no interface of hardware is up")]
@@ -171,13 +163,13 @@ class Collector(Configured[Settings]):
         )
         for name, examined in links.items():
             for file, limit, _ in checks:
-                with noting_unknowns(examined.unknowns), suppress(FileNotFoundError):
+                with reading.noting_unknowns(examined.unknowns), suppress(FileNotFoundError):
                     if limit:
                         path = f"{_INTERFACES}/{name}/{file}"
-                        counts[f"{name} {file}"] = number_of(machine, path)
+                        counts[f"{name} {file}"] = reading.number_of(machine, path)
         lately: Mapping[str, Increase] = {}
         unknowns: list[str] = []
-        with noting_unknowns(unknowns):
+        with reading.noting_unknowns(unknowns):
             lately = increases(machine, NAME, counts)
         for name, examined in links.items():
             for file, limit, text in checks:
@@ -194,7 +186,7 @@ class Collector(Configured[Settings]):
         Raises OSError, ValueError.
         """
         settings, directory = self._settings, f"{_INTERFACES}/{bond.name}/bonding"
-        ports = text_of(machine, f"{directory}/slaves").split()
+        ports = reading.text_of(machine, f"{directory}/slaves").split()
         has_link = _state(machine, f"{directory}/mii_status") == "up"
         if len(ports) < settings.least_ports:
             faults.append(Fault(settings.bond_status, f"fewer than {settings.least_ports} ports"))
@@ -212,7 +204,7 @@ class Collector(Configured[Settings]):
         carrier = state != "down" and _flag(machine, f"{directory}/carrier")
         if state.startswith("going"):
             # The bond still waits whether the link stays as it is.
-            raise MissingData("its link is just changing")
+            raise reading.MissingData("its link is just changing")
         if not carrier:
             faults.append(Fault(settings.no_link_status, "no link"))
             return
@@ -222,10 +214,10 @@ class Collector(Configured[Settings]):
             faults.append(Fault(settings.bond_status, "not in the aggregator its bond uses"))
         if half_duplex:
             faults.append(Fault(settings.speed_status, "half duplex"))
-        configured = limit_of(settings.speeds, link.name)
+        configured = thresholds.limit_of(settings.speeds, link.name)
         least = settings.least_speed if configured is None else configured
         if least and speed is None:
-            raise MissingData("its speed is not known")
+            raise reading.MissingData("its speed is not known")
         if speed is not None and speed < least:
             faults.append(Fault(settings.speed_status, "too slow"))
 
@@ -247,13 +239,13 @@ def _read_interfaces(machine: Machine) -> tuple[list[Interface], dict[str, str]]
             # An instance's interface goes with the instance, at any moment.
             continue
         except (OSError, ValueError) as err:
-            unread[name] = located_reason(err)
+            unread[name] = reading.located_reason(err)
     return interfaces, unread
 
 
 def _interface(machine: Machine, name: str) -> Interface:
     directory = f"{_INTERFACES}/{name}"
-    flags = text_of(machine, f"{directory}/flags")
+    flags = reading.text_of(machine, f"{directory}/flags")
     if not _FLAGS.fullmatch(flags):
         raise ValueError(f"{printable(directory)}/flags holds no flags")
     has = set(machine.listing(directory))
@@ -281,19 +273,19 @@ def _is_of_an_instance(machine: Machine, directory: str) -> bool:
             return True
     # Most drivers have no name for a port, and refuse.
     with suppress(OSError):
-        return bool(_TO_FUNCTION.fullmatch(text_of(machine, f"{directory}/phys_port_name")))
+        return bool(_TO_FUNCTION.fullmatch(reading.text_of(machine, f"{directory}/phys_port_name")))
     return False
 
 
 def _state(machine: Machine, path: str) -> str:
-    state = text_of(machine, path)
+    state = reading.text_of(machine, path)
     if state not in ("up", "down", "going down", "going back"):
         raise ValueError(f"{path} holds no state of a link")
     return state
 
 
 def _flag(machine: Machine, path: str) -> bool:
-    number = number_of(machine, path)
+    number = reading.number_of(machine, path)
     if number not in (0, 1):
         raise ValueError(f"{path} is neither 0 nor 1")
     return bool(number)
@@ -304,10 +296,13 @@ def _is_in_use(machine: Machine, port: Interface) -> bool:
     if not port.bond:
         return True
     bond = f"{_INTERFACES}/{port.bond}/bonding"
-    if text_of(machine, f"{bond}/mode").split()[:1] != ["802.3ad"]:
+    if reading.text_of(machine, f"{bond}/mode").split()[:1] != ["802.3ad"]:
         return True
-    used = number_of(machine, f"{bond}/ad_aggregator")
-    return number_of(machine, f"{_INTERFACES}/{port.name}/bonding_slave/ad_aggregator_id") == used
+    used = reading.number_of(machine, f"{bond}/ad_aggregator")
+    return (
+        reading.number_of(machine, f"{_INTERFACES}/{port.name}/bonding_slave/ad_aggregator_id")
+        == used
+    )
 
 
 def _speed(machine: Machine, path: str) -> int | None:
@@ -323,7 +318,7 @@ def _speed(machine: Machine, path: str) -> int | None:
 def _reported(machine: Machine, path: str) -> str | None:
     """What a driver reports, None where it refuses; raises OSError for other failures."""
     try:
-        return text_of(machine, path)
+        return reading.text_of(machine, path)
     except OSError as err:
         if err.errno in _NOT_REPORTED:
             return None

@@ -15,22 +15,10 @@ from typing import Any, Final, NamedTuple
 from ganeti_steward.core import hookimpl
 from ganeti_steward.core.json_reader import printable
 from ganeti_steward.core.model.finding import CheckResult, NotApplicable, Unknown
-from ganeti_steward.diagnose.collectors.shared import reading
+from ganeti_steward.diagnose.collectors import smart_checks
+from ganeti_steward.diagnose.collectors.shared import reading, results
 from ganeti_steward.diagnose.collectors.shared.block_members import LVM_MEMBER, read_members
-from ganeti_steward.diagnose.collectors.shared.results import (
-    Examined,
-    Fault,
-    check_results,
-    matches,
-)
 from ganeti_steward.diagnose.collectors.shared.thresholds import Configured
-from ganeti_steward.diagnose.collectors.smart_checks import (
-    Exit,
-    Settings,
-    examine_ata,
-    examine_nvme,
-    examine_scsi,
-)
 from ganeti_steward.diagnose.model.machine import Machine
 
 NAME: Final = "smart"
@@ -50,7 +38,7 @@ _SERIAL_PAGE: Final = 0x80
 _HEAD: Final = 4
 
 #: The exit status requested for a sleeping disk: bits that never come together otherwise.
-_ASLEEP: Final = int(Exit.COMMAND_LINE | Exit.OPEN_FAILED)
+_ASLEEP: Final = int(smart_checks.Exit.COMMAND_LINE | smart_checks.Exit.OPEN_FAILED)
 
 #: Identity, verdict, attributes, logs of errors and self-tests, wear; nothing that is not used.
 _OPTIONS: Final = (
@@ -61,12 +49,12 @@ _OPTIONS: Final = (
 #: Disks that are queried at a time: one that hangs must not hide the others.
 _AT_A_TIME: Final = 16
 
-_Check = Callable[[Any, Exit, Settings], Examined]
+_Check = Callable[[Any, smart_checks.Exit, smart_checks.Settings], results.Examined]
 
 _CHECKS: Final[Mapping[str, _Check]] = {
-    "ATA": examine_ata,
-    "NVMe": examine_nvme,
-    "SCSI": examine_scsi,
+    "ATA": smart_checks.examine_ata,
+    "NVMe": smart_checks.examine_nvme,
+    "SCSI": smart_checks.examine_scsi,
 }
 
 
@@ -83,10 +71,10 @@ class SmartDevice(NamedTuple):
     """why smartctl could not open it, in its words; None where it could"""
 
 
-class Collector(Configured[Settings]):
+class Collector(Configured[smart_checks.Settings]):
     """Queries each disk smartctl finds, several at a time."""
 
-    CONFIG = Settings
+    CONFIG = smart_checks.Settings
 
     @hookimpl
     def steward_diagnose(self, machine: Machine) -> Iterator[CheckResult]:
@@ -156,7 +144,7 @@ class Collector(Configured[Settings]):
             return [Unknown(source, f"{device.path} ({device.kind}): {err}")]
 
     def _is_ignored(self, serial: str) -> bool:
-        return bool(serial) and matches(serial, self._settings.ignore)
+        return bool(serial) and results.matches(serial, self._settings.ignore)
 
     def _volumes(self, machine: Machine, device: SmartDevice) -> tuple[str, ...]:
         """The physical volumes to be named; none where that is not wanted, or not known."""
@@ -167,7 +155,7 @@ class Collector(Configured[Settings]):
         return ()
 
     def _evaluate(
-        self, serial: str, answer: Any, status: Exit, volumes: tuple[str, ...]
+        self, serial: str, answer: Any, status: smart_checks.Exit, volumes: tuple[str, ...]
     ) -> list[CheckResult]:
         """What an answer means; raises MissingData when it is not known what it is."""
         check = _CHECKS.get(reading.member(answer, str, "device", "protocol"))
@@ -175,12 +163,12 @@ class Collector(Configured[Settings]):
             raise reading.MissingData("device.protocol is not known")
         settings = self._settings
         faults, unknowns = check(answer, status, settings)
-        if Exit.SELF_TEST in status:
-            faults.append(Fault(settings.self_test_status, "self-test failed"))
-        if Exit.ERROR_LOG in status:
-            faults.append(Fault(settings.error_log_status, "errors logged"))
+        if smart_checks.Exit.SELF_TEST in status:
+            faults.append(results.Fault(settings.self_test_status, "self-test failed"))
+        if smart_checks.Exit.ERROR_LOG in status:
+            faults.append(results.Fault(settings.error_log_status, "errors logged"))
         faults = [fault._replace(physical_volumes=volumes) for fault in faults]
-        return list(check_results(f"{NAME}:{serial}", faults, unknowns, settings.repair))
+        return list(results.check_results(f"{NAME}:{serial}", faults, unknowns, settings.repair))
 
 
 #: What is loaded: a class is made into an object.
@@ -198,7 +186,7 @@ def _without_program(machine: Machine) -> CheckResult:
     return NotApplicable(NAME, reason)
 
 
-def _answer(machine: Machine, device: SmartDevice) -> tuple[Any, Exit]:
+def _answer(machine: Machine, device: SmartDevice) -> tuple[Any, smart_checks.Exit]:
     """What smartctl reports about a disk; raises MissingData.
 
     A failed command alone means little: behind some controllers the verdict is missing and
@@ -209,10 +197,10 @@ def _answer(machine: Machine, device: SmartDevice) -> tuple[Any, Exit]:
     done = reading.ended(machine, _SMARTCTL, *_OPTIONS, "-d", device.kind, device.path)
     if done.status == _ASLEEP:
         raise reading.MissingData("it sleeps and was not woken")
-    status = Exit(done.status)
-    if Exit.COMMAND_LINE in status:
+    status = smart_checks.Exit(done.status)
+    if smart_checks.Exit.COMMAND_LINE in status:
         raise reading.MissingData("smartctl rejects its options")
-    if Exit.OPEN_FAILED in status:
+    if smart_checks.Exit.OPEN_FAILED in status:
         raise reading.MissingData("it cannot be opened")
     answer = reading.parsed(done, _SMARTCTL)
     if reading.member(answer, int, "smartctl", "exit_status") != done.status:

@@ -16,25 +16,20 @@ from contextlib import contextmanager, suppress
 from typing import Final, NamedTuple
 
 from ganeti_steward.core.model.finding import CheckResult, Unknown
-from ganeti_steward.core.process.descendants import (
-    Process,
-    become_subreaper,
-    children,
-    end_descendants,
-)
+from ganeti_steward.core.process import descendants
 from ganeti_steward.core.process.forked import LIBC
 from ganeti_steward.core.process.supervisor import STOPPED, Outcome, Supervisor
 from ganeti_steward.diagnose.sources.isolated import Source
 
 _GET_CHILD_SUBREAPER: Final = 37
 
-_NOTHING: Final[frozenset[Process]] = frozenset()
+_NOTHING: Final[frozenset[descendants.Process]] = frozenset()
 
 #: Seconds after which a supervisor that was stopped is given up.
 _GIVEN_UP: Final = 6.0
 
 #: Processes of sources, by the sources' names.
-Left = dict[str, frozenset[Process]]
+Left = dict[str, frozenset[descendants.Process]]
 
 
 class SourceRun(NamedTuple):
@@ -45,7 +40,7 @@ class SourceRun(NamedTuple):
     """never empty"""
     seconds: float
     """how long it took"""
-    stuck: frozenset[Process] = _NOTHING
+    stuck: frozenset[descendants.Process] = _NOTHING
     """processes of it that cannot be killed, of this run or an earlier one"""
 
 
@@ -151,7 +146,7 @@ class _Gathering:
         stuck = outcome.stuck
         if not outcome.reported:
             # What it was to end has come to this process.
-            stuck |= end_descendants(spare=self._known() | others)
+            stuck |= descendants.end_descendants(spare=self._known() | others)
         self._add(source.name, self._results(source, outcome), self._clock() - started, stuck=stuck)
 
     def _results(self, source: Source, outcome: Outcome) -> tuple[CheckResult, ...]:
@@ -163,7 +158,7 @@ class _Gathering:
         """The children that are no orphans, or orphans whose source is known."""
         supervisors = {running.supervisor.pid for running in self._running.values()}
         stuck = {process.pid for each in self._left.values() for process in each}
-        return frozenset(supervisors | (stuck & children()))
+        return frozenset(supervisors | (stuck & descendants.children()))
 
     def _add(
         self,
@@ -171,7 +166,7 @@ class _Gathering:
         results: tuple[CheckResult, ...],
         seconds: float = 0,
         *,
-        stuck: frozenset[Process] = _NOTHING,
+        stuck: frozenset[descendants.Process] = _NOTHING,
     ) -> None:
         self._done[name] = SourceRun(name, results, seconds, stuck)
         self._left[name] = stuck
@@ -183,13 +178,13 @@ def adopting_orphans() -> Iterator[frozenset[int]]:
 
     When it ends, the orphans that have come are killed.
     """
-    before = frozenset(children())
+    before = frozenset(descendants.children())
     already = ctypes.c_int(0)
     with suppress(AttributeError):
         LIBC.prctl(_GET_CHILD_SUBREAPER, ctypes.byref(already), 0, 0, 0)
-    become_subreaper()
+    descendants.become_subreaper()
     try:
         yield before
     finally:
-        end_descendants(spare=before)
-        become_subreaper(become=bool(already.value))
+        descendants.end_descendants(spare=before)
+        descendants.become_subreaper(become=bool(already.value))

@@ -6,34 +6,26 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Annotated, Any, Final, NamedTuple
 
-from ganeti_steward.core.config.kinds import (
-    REPEATED_NAMES,
-    TEXT,
-    TEXTS,
-    ValueKind,
-    one_of,
-    shown,
-    whole,
-)
+from ganeti_steward.core.config import kinds
 from ganeti_steward.core.json_reader import describe
 
 
-def table_of(kind: ValueKind) -> ValueKind:
+def table_of(kind: kinds.ValueKind) -> kinds.ValueKind:
     """A section of the file that is one key of another: any names, each value of a kind."""
 
     def fault(value: Any) -> str:
         if not isinstance(value, dict):
             return f"a section is expected, found {describe(value)}"
         faults = ((name, kind.fault(item)) for name, item in value.items())
-        return "; ".join(f"{shown(name)}: {fault}" for name, fault in faults if fault)
+        return "; ".join(f"{kinds.shown(name)}: {fault}" for name, fault in faults if fault)
 
-    return ValueKind(fault, f"table: name = {kind.text}")
+    return kinds.ValueKind(fault, f"table: name = {kind.text}")
 
 
 #: Name -> a list of names or expressions.
 _Lists = Mapping[str, Sequence[str]]
 
-_LISTS: Final = table_of(REPEATED_NAMES)
+_LISTS: Final = table_of(kinds.REPEATED_NAMES)
 
 
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
@@ -44,13 +36,13 @@ ASK_KINDS: Final = ("os", "hypervisor", "template")
 
 def _requests_fault(value: Any) -> str:
     if isinstance(value, list):
-        return TEXTS.fault(value)
+        return kinds.TEXTS.fault(value)
     if isinstance(value, str):
-        return TEXT.fault(value)
+        return kinds.TEXT.fault(value)
     return f"an expression or a list of expressions is expected, found {describe(value)}"
 
 
-_REQUESTS: Final = table_of(ValueKind(_requests_fault, "expression, or list of expressions"))
+_REQUESTS: Final = table_of(kinds.ValueKind(_requests_fault, "expression, or list of expressions"))
 
 
 def _ask_fault(value: Any) -> str:
@@ -79,26 +71,26 @@ class Aggregates(NamedTuple):
 
     default_forbidden_prefixes: Annotated[
         tuple[str, ...],
-        REPEATED_NAMES,
+        kinds.REPEATED_NAMES,
         "Aggregates whose names begin so are closed to instances that do not request one.",
     ] = ()
     required_prefixes: Annotated[
         tuple[str, ...],
-        REPEATED_NAMES,
+        kinds.REPEATED_NAMES,
         "A tag of an instance that begins with one of these requests the aggregate of that name.",
     ] = ()
     unclaimable: Annotated[
-        tuple[str, ...], REPEATED_NAMES, "Aggregates that no instance may request."
+        tuple[str, ...], kinds.REPEATED_NAMES, "Aggregates that no instance may request."
     ] = ()
     combine: Annotated[
         str,
-        one_of("union", "placement"),
+        kinds.one_of("union", "placement"),
         "With union a node also has the aggregates of its group; with placement the node or its "
         "group must have all requested aggregates by itself.",
     ] = "union"
     on_evacuation: Annotated[
         str,
-        one_of("strict", "prefer"),
+        kinds.one_of("strict", "prefer"),
         "Where no node complies: with strict an evacuation fails, with prefer it takes the best "
         "other node.",
     ] = "strict"
@@ -118,7 +110,7 @@ class Aggregates(NamedTuple):
     """instance -> what it requests"""
     ask: Annotated[
         Mapping[str, Mapping[str, str | Sequence[str]]],
-        ValueKind(
+        kinds.ValueKind(
             _ask_fault, "table: `os`, `hypervisor` or `template` = table: pattern = expression"
         ),
         'What all instances of an OS, hypervisor or disk template request: os = {"windows-*" = '
@@ -137,12 +129,12 @@ class Aggregates(NamedTuple):
     ] = _NOTHING
     until: Annotated[
         Mapping[str, Any],
-        table_of(ValueKind(_date_fault, "date")),
+        table_of(kinds.ValueKind(_date_fault, "date")),
         'The last day of aggregates: "reservation:r1" = "2026-12-31"; shown and warned about.',
     ] = _NOTHING
     version: Annotated[
         int,
-        whole(1, 2),
+        kinds.whole(1, 2),
         "The version of the tags; with 1 those that came with version 2 are faults, for clusters "
         "with master candidates that do not know them.",
     ] = 2

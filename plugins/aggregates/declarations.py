@@ -10,13 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from ganeti_steward.core.model.site_rules import TAG_PREFIX
-from ganeti_steward.plugins.aggregates.language import tags
-from ganeti_steward.plugins.aggregates.language.expression import (
-    ExpressionError,
-    Term,
-    checked_name,
-    checked_prefix,
-)
+from ganeti_steward.plugins.aggregates.language import expression, tags
 from ganeti_steward.plugins.aggregates.language.limits import Entitled, checked_date, entitled_by
 from ganeti_steward.plugins.aggregates.language.requests import Ask, Soft, parse_requested
 from ganeti_steward.plugins.aggregates.membership import (
@@ -78,7 +72,7 @@ class _Reader:
         self._pools: dict[str, set[str]] = {}
         self._settings = defaultdict[str, set[str]](set)
         """key of the tag -> prefixes, or names of aggregates"""
-        self._configured: dict[str, tuple[Term | Soft, ...]] = {}
+        self._configured: dict[str, tuple[expression.Term | Soft, ...]] = {}
         self._automatic: list[Ask] = []
         self._entitled: set[Entitled] = set()
         self._until: dict[str, str] = {}
@@ -124,7 +118,7 @@ class _Reader:
             return
         try:
             declared = tags.read_tag(kind, tag, self._version)
-        except ExpressionError as err:
+        except expression.ExpressionError as err:
             self.faults.append(tags.Fault(kind, name, tag, str(err)))
             return
         if isinstance(declared, Ask):
@@ -158,7 +152,7 @@ class _Reader:
             (tags.FORBIDDEN_PREFIX, config.default_forbidden_prefixes),
             (tags.REQUIRED_PREFIX, config.required_prefixes),
         ):
-            self._settings[key].update(self._each(f"{key}es", prefixes, checked_prefix))
+            self._settings[key].update(self._each(f"{key}es", prefixes, expression.checked_prefix))
         self._settings[tags.UNCLAIMABLE].update(self._names("unclaimable", config.unclaimable))
         self._read_members()
         for instance, values in config.instances.items():
@@ -193,10 +187,10 @@ class _Reader:
                 self._ends(name, day)
             self._names("until", [name])
 
-    def _requested(self, value: str) -> Term | Soft:
+    def _requested(self, value: str) -> expression.Term | Soft:
         request = parse_requested(value)
         if isinstance(request, Soft) and self._config.version < tags.VERSION:
-            raise ExpressionError(f"is of version {tags.VERSION} of the tags")
+            raise expression.ExpressionError(f"is of version {tags.VERSION} of the tags")
         return request
 
     def _read_members(self) -> None:
@@ -238,7 +232,7 @@ class _Reader:
         return owned
 
     def _names(self, path: str, given: Iterable[str]) -> list[str]:
-        return self._each(path, given, checked_name)
+        return self._each(path, given, expression.checked_name)
 
     def _each(self, path: str, given: Iterable[str], check: Callable[..., _T]) -> list[_T]:
         """The checked values; the faults of the others are kept."""
@@ -246,7 +240,7 @@ class _Reader:
         for value in given:
             try:
                 checked.append(check(value))
-            except ExpressionError as err:
+            except expression.ExpressionError as err:
                 self._fault(path, value, str(err))
         return checked
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from ganeti_steward.core.model.site_rules import TAG_PREFIX
+from ganeti_steward.plugins.aggregates.language import requests, tags
 from ganeti_steward.plugins.aggregates.language.expression import (
     ROLES,
     TAG,
@@ -23,19 +24,6 @@ from ganeti_steward.plugins.aggregates.language.expression import (
     combined,
 )
 from ganeti_steward.plugins.aggregates.language.limits import lacking
-from ganeti_steward.plugins.aggregates.language.requests import (
-    Ask,
-    Soft,
-    matching,
-    requested_text,
-    unknown,
-)
-from ganeti_steward.plugins.aggregates.language.tags import (
-    INSTANCE,
-    Declared,
-    Fault,
-    read_tag,
-)
 from ganeti_steward.plugins.aggregates.membership import CONFIGURATION, MembershipRules, Names
 
 if TYPE_CHECKING:
@@ -72,51 +60,52 @@ class Requested(NamedTuple):
     """The requirements of an instance with what could not be understood."""
 
     requirements: Requirements
-    faults: tuple[Fault, ...] = ()
+    faults: tuple[tags.Fault, ...] = ()
     """each forbids to place the instance at all"""
     terms: tuple[Term, ...] = ()
     """as they were given"""
-    soft: tuple[Soft, ...] = ()
+    soft: tuple[requests.Soft, ...] = ()
     """what it should rather be in, or rather not; each once"""
 
 
 #: What is requested, with the place a fault of it would be at.
-_Given = tuple[Term | Soft, Fault]
+_Given = tuple[Term | requests.Soft, tags.Fault]
 
 
 def read_requirements(rules: MembershipRules, instance: Instance) -> Requested:
     """What an instance requires under these rules."""
-    faults: list[Fault] = []
+    faults: list[tags.Fault] = []
     own: list[_Given] = []
     pools: dict[str, str] = {}
     for tag in instance.tags:
         try:
             declared = _declared(tag, rules)
         except ExpressionError as err:
-            faults.append(Fault(INSTANCE, instance.name, tag, str(err)))
+            faults.append(tags.Fault(tags.INSTANCE, instance.name, tag, str(err)))
             continue
-        if isinstance(declared, Declared):
+        if isinstance(declared, tags.Declared):
             pools[declared.owner] = tag
         elif declared is not None:
-            own.append((declared, Fault(INSTANCE, instance.name, tag, "")))
+            own.append((declared, tags.Fault(tags.INSTANCE, instance.name, tag, "")))
     if len(pools) > 1:
         text = f"names a second storage pool ({', '.join(sorted(pools))})"
-        faults.append(Fault(INSTANCE, instance.name, max(pools.values()), text))
+        faults.append(tags.Fault(tags.INSTANCE, instance.name, max(pools.values()), text))
     given = [*_configured(rules, instance.name), *own]
     if rules.automatic:
         given += _automatic(rules, instance)
         faults += [
-            Fault(INSTANCE, instance.name, "", t) for t in unknown(rules.automatic, instance)
+            tags.Fault(tags.INSTANCE, instance.name, "", t)
+            for t in requests.unknown(rules.automatic, instance)
         ]
     terms = tuple(term for term, _ in given if isinstance(term, Term))
     faults += _unclaimable(rules, given)
     faults += _not_entitled(rules, instance, own)
     requirements = requirements_of(rules, terms, min(pools, default=""))
-    soft = dict.fromkeys(one for one, _ in given if isinstance(one, Soft))
+    soft = dict.fromkeys(one for one, _ in given if isinstance(one, requests.Soft))
     return Requested(requirements, tuple(faults), terms, tuple(soft))
 
 
-def closing_faults(rules: MembershipRules, requested: Requested) -> tuple[Fault, ...]:
+def closing_faults(rules: MembershipRules, requested: Requested) -> tuple[tags.Fault, ...]:
     """What forbids to place an instance at all."""
     return *rules.closing(), *requested.faults
 
@@ -125,25 +114,25 @@ def _configured(rules: MembershipRules, name: str) -> Iterator[_Given]:
     """What the configuration requests for an instance."""
     for one in rules.configured.get(name, ()):
         place = f"aggregates.instances.{name}"
-        yield one, Fault(CONFIGURATION, place, requested_text(one), "")
+        yield one, tags.Fault(CONFIGURATION, place, requests.requested_text(one), "")
 
 
 def _automatic(rules: MembershipRules, instance: Instance) -> Iterator[_Given]:
     """What it requests by what it is."""
-    for ask in matching(rules.automatic, instance):
+    for ask in requests.matching(rules.automatic, instance):
         place = f"aggregates.ask.{ask.kind}.{ask.pattern}"
         for one in ask.requests:
-            yield one, Fault(CONFIGURATION, place, requested_text(one), "")
+            yield one, tags.Fault(CONFIGURATION, place, requests.requested_text(one), "")
 
 
-def _declared(tag: str, rules: MembershipRules) -> Term | Soft | Declared | None:
+def _declared(tag: str, rules: MembershipRules) -> Term | requests.Soft | tags.Declared | None:
     """What one tag declares; raises ExpressionError."""
     if not tag.startswith(TAG_PREFIX):
         if not any(tag.startswith(prefix) for prefix in rules.settings.required):
             return None
         return Term((checked_name(tag, TAG),))
-    declared = read_tag(INSTANCE, tag, rules.settings.version)
-    assert not isinstance(declared, Ask)  # these stand on the cluster only
+    declared = tags.read_tag(tags.INSTANCE, tag, rules.settings.version)
+    assert not isinstance(declared, requests.Ask)  # these stand on the cluster only
     return checked_role(declared) if isinstance(declared, Term) else declared
 
 
@@ -174,7 +163,7 @@ def _closed(rules: MembershipRules, plain: Expression, own: Expression | None) -
     )
 
 
-def _unclaimable(rules: MembershipRules, given: Iterable[_Given]) -> Iterator[Fault]:
+def _unclaimable(rules: MembershipRules, given: Iterable[_Given]) -> Iterator[tags.Fault]:
     for name, place in _claims(given):
         if name in rules.settings.unclaimable:
             yield place._replace(text=f"no instance may request aggregate {name}")
@@ -182,7 +171,7 @@ def _unclaimable(rules: MembershipRules, given: Iterable[_Given]) -> Iterator[Fa
 
 def _not_entitled(
     rules: MembershipRules, instance: Instance, own: Iterable[_Given]
-) -> Iterator[Fault]:
+) -> Iterator[tags.Fault]:
     """What the instance's own tags request and it is not entitled to."""
     if not rules.entitled:
         return
@@ -192,7 +181,7 @@ def _not_entitled(
             yield place._replace(text=text)
 
 
-def _claims(given: Iterable[_Given]) -> Iterator[tuple[str, Fault]]:
+def _claims(given: Iterable[_Given]) -> Iterator[tuple[str, tags.Fault]]:
     """Every aggregate that is mentioned positively, with the place."""
     for term, place in given:
         if isinstance(term, Term) and not term.negative:

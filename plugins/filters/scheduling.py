@@ -9,13 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from ganeti_steward.plugins.filters import filter_rules
 from ganeti_steward.plugins.filters.chain import Applying, Chain, Unknown, known
-from ganeti_steward.plugins.filters.filter_rules import (
-    PAUSE,
-    RATE_LIMIT,
-    REJECT,
-    FilterRule,
-)
 from ganeti_steward.plugins.filters.jobs import QUEUED, RUNNING, Job
 from ganeti_steward.plugins.filters.language import Dialect
 
@@ -33,7 +28,7 @@ class Waiting(NamedTuple):
 
     cause: str
     """one of the six above"""
-    rule: FilterRule | None = None
+    rule: filter_rules.FilterRule | None = None
     """of `PAUSED` and `LIMIT`; of `UNKNOWN` the one that may apply"""
     bucket: str = ""
     """of `BUCKET`"""
@@ -48,7 +43,7 @@ class Waiting(NamedTuple):
 class Pass(NamedTuple):
     """The result of one pass."""
 
-    canceled: Mapping[int, FilterRule]
+    canceled: Mapping[int, filter_rules.FilterRule]
     """number -> the rule that rejects the job"""
     started: tuple[int, ...]
     """in the order in which they start"""
@@ -84,7 +79,7 @@ def schedule(jobs: Iterable[Job], chain: Chain, most_running: int) -> Pass:
     canceled = {
         job.number: rule
         for job in queued
-        if (rule := known(applying[job.number])) is not None and rule.action == REJECT
+        if (rule := known(applying[job.number])) is not None and rule.action == filter_rules.REJECT
     }
     left = [job for job in queued if job.number not in canceled]
     waiting: dict[int, Waiting] = {}
@@ -151,10 +146,10 @@ def _within_rules(
             waiting[job.number] = Waiting(UNKNOWN, applied.rule, why=applied.why)
             continue
         rule = applied
-        if rule is not None and rule.action == PAUSE:
+        if rule is not None and rule.action == filter_rules.PAUSE:
             waiting[job.number] = Waiting(PAUSED, rule)
             continue
-        if rule is not None and rule.action == RATE_LIMIT:
+        if rule is not None and rule.action == filter_rules.RATE_LIMIT:
             behind = places.full(rule.uuid, rule.limit)
             if behind:
                 waiting[job.number] = Waiting(LIMIT, rule, limit=rule.limit, behind=behind)

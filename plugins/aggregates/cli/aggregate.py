@@ -8,14 +8,9 @@ import time
 from typing import Final
 
 from ganeti_steward.allocators.jobs.run_jobs import Interrupts, interrupt_printer
+from ganeti_steward.core.commands import tables
 from ganeti_steward.core.commands.cluster_options import add_reason_option
 from ganeti_steward.core.commands.manual import describe
-from ganeti_steward.core.commands.tables import (
-    Value,
-    add_field_options,
-    add_json_option,
-    print_notes,
-)
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
 from ganeti_steward.plugins.aggregates.cli.fix import describe_fix, run_fix
 from ganeti_steward.plugins.aggregates.cli.hosts import describe_hosts, list_hosts
@@ -98,7 +93,7 @@ def _describe_list(parser: argparse.ArgumentParser) -> None:
             "gnt-steward aggregate list -o +instances,until": "with two more columns",
         },
     )
-    add_field_options(parser, FIELDS)
+    tables.add_field_options(parser, FIELDS)
     add_version_option(parser)
 
 
@@ -125,7 +120,7 @@ def _describe_check(parser: argparse.ArgumentParser) -> None:
         },
         statuses={EXIT_FAILURE: "an instance is misplaced, or a tag means nothing"},
     )
-    add_json_option(parser, "the same as data")
+    tables.add_json_option(parser, "the same as data")
     add_version_option(parser)
 
 
@@ -153,7 +148,7 @@ def _list(options: argparse.Namespace, tagged: TaggedCluster) -> int:
     return EXIT_OK
 
 
-def _row(tagged: TaggedCluster, members: Members, instances: list[str]) -> dict[str, Value]:
+def _row(tagged: TaggedCluster, members: Members, instances: list[str]) -> dict[str, tables.Value]:
     groups = {group.uuid: group.name for group in tagged.cluster.groups}
     columns = {
         "groups": [groups[uuid] for uuid in members.groups],
@@ -186,7 +181,7 @@ def _show(options: argparse.Namespace, tagged: TaggedCluster) -> int:
 
 
 def _check(options: argparse.Namespace, tagged: TaggedCluster) -> int:
-    print_notes((*never_seen(tagged), *end_notes(tagged.rules, time.time)))
+    tables.print_notes((*never_seen(tagged), *end_notes(tagged.rules, time.time)))
     wrong, standing = list(faults(tagged)), list(misplaced(tagged))
     well = not wrong and not standing
     if options.json:

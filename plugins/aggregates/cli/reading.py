@@ -12,16 +12,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from ganeti_steward.allocators.state.names import named
 from ganeti_steward.core.builtins import ALLOCATION
+from ganeti_steward.core.commands import tables
 from ganeti_steward.core.commands.cluster_options import add_source_options, read_source
 from ganeti_steward.core.commands.configuration import configuration
 from ganeti_steward.core.commands.manual import add_subcommand, add_subcommands
-from ganeti_steward.core.commands.tables import (
-    Value,
-    chosen_fields,
-    print_fields,
-    print_json,
-    print_notes,
-)
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.sources import Source
@@ -106,7 +100,7 @@ def read_tagged(options: argparse.Namespace) -> TaggedCluster:
     config = configuration(ALLOCATION)
     source = read_source(options)
     rules = read_rules(source.cluster, config.section(Aggregates))
-    print_notes((*source.notes, *rules.notes))
+    tables.print_notes((*source.notes, *rules.notes))
     return TaggedCluster(source, rules, config)
 
 
@@ -208,9 +202,9 @@ def add_version_option(parser: argparse.ArgumentParser) -> None:
 def print_versioned(options: argparse.Namespace, key: str, data: Mapping[str, object]) -> None:
     """One object; in version 1 only what is under ``key``, or all of it without its version."""
     if options.json_version < VERSION:
-        print_json(data[key] if key else data)
+        tables.print_json(data[key] if key else data)
     else:
-        print_json({"version": VERSION, **data})
+        tables.print_json({"version": VERSION, **data})
 
 
 def print_versioned_rows(
@@ -218,7 +212,7 @@ def print_versioned_rows(
     key: str,
     fields: Mapping[str, str],
     usual: Sequence[str],
-    rows: Sequence[Mapping[str, Value]],
+    rows: Sequence[Mapping[str, tables.Value]],
 ) -> None:
     """A list that version 1 does not have."""
     options.json_version = VERSION
@@ -230,15 +224,15 @@ def print_rows(
     key: str,
     fields: Mapping[str, str],
     usual: Sequence[str],
-    rows: Sequence[Mapping[str, Value]],
+    rows: Sequence[Mapping[str, tables.Value]],
     new: Collection[str] = (),
 ) -> None:
     """A list under ``key``; ``new``: fields that version 1 has only where ``-o`` names them."""
     if not options.json:
-        print_fields(options, fields, usual, rows)
+        tables.print_fields(options, fields, usual, rows)
         return
     given = options.output
-    chosen = fields if given is None else chosen_fields(given, fields, usual)
+    chosen = fields if given is None else tables.chosen_fields(given, fields, usual)
     if given is None and options.json_version < VERSION:
         chosen = [name for name in fields if name not in new]
     print_versioned(options, key, {key: [{name: row[name] for name in chosen} for row in rows]})

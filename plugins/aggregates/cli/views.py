@@ -6,12 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from ganeti_steward.core.model.site_rules import PRIMARY, ROLES, SECONDARY, TAG_PREFIX
-from ganeti_steward.plugins.aggregates.cli.reading import (
-    TaggedCluster,
-    full_name,
-    listed,
-    requesting_instances,
-)
+from ganeti_steward.plugins.aggregates.cli import reading
 from ganeti_steward.plugins.aggregates.language.limits import entitled_text
 from ganeti_steward.plugins.aggregates.language.requests import requested_text
 from ganeti_steward.plugins.aggregates.language.tags import GROUP, MEMBER_OF, NODE
@@ -29,18 +24,18 @@ if TYPE_CHECKING:
 _NONE = "none"
 
 
-def views(tagged: TaggedCluster, name: str, *, every: bool) -> list[str]:
+def views(tagged: reading.TaggedCluster, name: str, *, every: bool) -> list[str]:
     """A view of each thing of this name; ``every``: all names, not the first few."""
     viewer = _Viewer(tagged, every=every)
     cluster, found = tagged.cluster, []
     known = aggregates(tagged.rules.membership)
-    if name in known or name in requesting_instances(tagged):
+    if name in known or name in reading.requesting_instances(tagged):
         found.append(viewer.aggregate(known.get(name, Members(name))))
     found += [viewer.group(cluster.groups[at]) for at in cluster.groups_named(name)]
-    node = full_name(name, cluster.nodes)
+    node = reading.full_name(name, cluster.nodes)
     if node is not None:
         found.append(viewer.node(cluster.node(node)))
-    instance = full_name(name, cluster.instances)
+    instance = reading.full_name(name, cluster.instances)
     if instance is not None:
         found.append(viewer.instance(cluster.instance(instance)))
     return ["".join(f"{line}\n" for line in lines) for lines in found]
@@ -49,14 +44,14 @@ def views(tagged: TaggedCluster, name: str, *, every: bool) -> list[str]:
 class _Viewer:
     """Makes the lines of one view after the other."""
 
-    def __init__(self, tagged: TaggedCluster, *, every: bool) -> None:
+    def __init__(self, tagged: reading.TaggedCluster, *, every: bool) -> None:
         self._tagged, self._rules, self._every = tagged, tagged.rules, every
         self._cluster = tagged.cluster
         self._evaluator = Evaluator(tagged.rules, tagged.cluster)
         self._groups = {group.uuid: group.name for group in tagged.cluster.groups}
 
     def _names(self, names: Iterable[str]) -> str:
-        return listed(sorted(names), every=self._every)
+        return reading.listed(sorted(names), every=self._every)
 
     def aggregate(self, members: Members) -> Iterator[str]:
         yield f"Aggregate {members.name}"
@@ -86,7 +81,7 @@ class _Viewer:
                 yield f"  only {entitled} may request it"
         if members.name in self._rules.until:
             yield f"  until {self._rules.until[members.name]}"
-        who = requesting_instances(self._tagged).get(members.name, [])
+        who = reading.requesting_instances(self._tagged).get(members.name, [])
         yield f"  requested by: {self._names(who) or _NONE}"
 
     def group(self, group: Group) -> Iterator[str]:

@@ -7,14 +7,9 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from ganeti_steward.core.commands import tables
 from ganeti_steward.core.commands.cluster_options import add_source_options
 from ganeti_steward.core.commands.manual import describe
-from ganeti_steward.core.commands.tables import (
-    add_json_option,
-    print_json,
-    print_lines,
-    print_notes,
-)
 from ganeti_steward.core.errors import EXIT_OK, StewardError
 from ganeti_steward.core.ganeti.sources import read_file
 from ganeti_steward.core.json_reader import printable
@@ -53,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--force", action="store_true", help="write the rules even if lint finds errors in them"
     )
-    add_json_option(parser, "the changes as data")
+    tables.add_json_option(parser, "the changes as data")
     add_source_options(parser, positional=False, files=False)
     parser.set_defaults(act=_run)
 
@@ -102,9 +97,9 @@ def carry_out(plan: Plan, rules: FilterRules) -> Iterator[FilterRule]:
 
 def _print(changes: Sequence[dict[str, Any]], options: argparse.Namespace) -> None:
     if options.json:
-        print_json(changes)
+        tables.print_json(changes)
     else:
-        print_lines([_line(one) for one in changes] or ["nothing to do"])
+        tables.print_lines([_line(one) for one in changes] or ["nothing to do"])
 
 
 def _line(change: Mapping[str, Any]) -> str:
@@ -122,7 +117,7 @@ def _wait(options: argparse.Namespace, file: RuleFile) -> None:
     while numbers := _against(options, file.owner):
         if numbers != printed:
             shown = ", ".join(map(str, numbers[:10])) + (", ..." if len(numbers) > 10 else "")
-            print_notes([f"waiting for the end of {len(numbers)} jobs: {shown}"])
+            tables.print_notes([f"waiting for the end of {len(numbers)} jobs: {shown}"])
         printed = numbers
         time.sleep(_PAUSE)
 

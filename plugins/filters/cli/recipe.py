@@ -19,17 +19,10 @@ from ganeti_steward.core.errors import EXIT_OK, StewardError
 from ganeti_steward.core.ganeti.luxi import REASON_SOURCE
 from ganeti_steward.core.ganeti.reasons import USER, Reason
 from ganeti_steward.core.json_reader import printable, quoted
-from ganeti_steward.plugins.filters import recipes
+from ganeti_steward.plugins.filters import recipes, rule_text
 from ganeti_steward.plugins.filters.cli.cluster import live_client
 from ganeti_steward.plugins.filters.filter_rules import RATE_LIMIT, FilterRule, FilterRules
 from ganeti_steward.plugins.filters.rule_notes import RECIPE, mark, purpose_of
-from ganeti_steward.plugins.filters.rule_text import (
-    action_text,
-    checked_ascii,
-    parsed_action,
-    parsed_priority,
-    user_reasons,
-)
 
 _REMOVE: Final = "remove"
 _OPCODE: Final = re.compile(r"OP_[A-Z]+(_[A-Z]+)*")
@@ -152,7 +145,7 @@ def _checked_name(name: str) -> str:
     """The name as it is; raises StewardError."""
     if not name.strip() or name != name.strip() or not name.isprintable():
         raise StewardError(f"{quoted(name)} is no name: words without blanks around are expected")
-    return checked_ascii("name", name)
+    return rule_text.checked_ascii("name", name)
 
 
 def _rules(options: argparse.Namespace) -> list[FilterRule]:
@@ -160,7 +153,7 @@ def _rules(options: argparse.Namespace) -> list[FilterRule]:
     rules = RECIPES[options.recipe].rules(options)
     if options.priority is None:
         return rules
-    return recipes.moved(rules, parsed_priority(options.priority))
+    return recipes.moved(rules, rule_text.parsed_priority(options.priority))
 
 
 def _allowed(options: argparse.Namespace, usual: str = "") -> list[recipes.Allowed]:
@@ -168,7 +161,7 @@ def _allowed(options: argparse.Namespace, usual: str = "") -> list[recipes.Allow
     if not all(texts):
         raise StewardError("--allow: the text of a reason is expected")
     for text in (*texts, options.source):
-        checked_ascii("--allow", text)
+        rule_text.checked_ascii("--allow", text)
     allowed = [recipes.Allowed(options.source, text) for text in texts]
     return [*allowed, recipes.DAEMON_JOBS] if options.allow_maintd else allowed
 
@@ -181,7 +174,7 @@ def _opcodes(options: argparse.Namespace) -> Sequence[str]:
 
 
 def _limit(options: argparse.Namespace) -> list[FilterRule]:
-    _, number = parsed_action(f"{RATE_LIMIT} {options.number}")
+    _, number = rule_text.parsed_action(f"{RATE_LIMIT} {options.number}")
     return recipes.limit(number, _opcodes(options) or recipes.REPLACEMENTS)
 
 
@@ -228,7 +221,7 @@ RECIPES: Final[Mapping[str, Recipe]] = {
 
 def _marked(options: argparse.Namespace, rules: Sequence[FilterRule], now: int) -> list[FilterRule]:
     own = Reason(REASON_SOURCE, mark(options.recipe, options.name), now)
-    reasons = (*user_reasons(options.reason, now), own)
+    reasons = (*rule_text.user_reasons(options.reason, now), own)
     return [rule._replace(reasons=reasons) for rule in rules]
 
 
@@ -237,7 +230,7 @@ def _command(rule: FilterRule, reason: str) -> str:
     words = {
         "priority": str(rule.priority),
         "predicates": json.dumps(rule.predicates),
-        "action": action_text(rule),
+        "action": rule_text.action_text(rule),
         "reason": reason,
     }
     return "gnt-filter add " + " ".join(

@@ -12,15 +12,10 @@ from typing import Any, Final
 from ganeti_steward.core.errors import StewardError, join_faults
 from ganeti_steward.core.json_nesting import load_json
 from ganeti_steward.core.json_reader import describe, quoted
+from ganeti_steward.plugins.filters import rule_text
 from ganeti_steward.plugins.filters.applying import RuleFile, Wanted
 from ganeti_steward.plugins.filters.cli.write import with_action, with_priority
 from ganeti_steward.plugins.filters.filter_rules import CONTINUE, FilterRule, Rules
-from ganeti_steward.plugins.filters.rule_text import (
-    checked_ascii,
-    parsed_predicates,
-    parsed_priority,
-    read_rule_file,
-)
 
 _OWNER: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]*", re.ASCII)
 _KEYS: Final = ("name", "priority", "predicates", "action", "comment")
@@ -47,7 +42,7 @@ def read_rules_of_file(content: bytes, file: str, now: int) -> Rules:
     """
     named = read_named_rules(content, file, now)
     if named is None:
-        return read_rule_file(content, file)
+        return rule_text.read_rule_file(content, file)
     rules = [one.rule._replace(uuid=one.name) for one in named.rules]
     return Rules(tuple(sorted(rules, key=lambda rule: rule.order)), {})
 
@@ -105,7 +100,7 @@ def _text(row: Mapping[str, Any], key: str) -> str:
     value = row.get(key, "")
     if not isinstance(value, str):
         raise StewardError(f"key {key!r}: a string is expected, found {describe(value)}")
-    return checked_ascii(f"key {key!r}", value)
+    return rule_text.checked_ascii(f"key {key!r}", value)
 
 
 def _priority(row: Mapping[str, Any]) -> int | None:
@@ -114,7 +109,7 @@ def _priority(row: Mapping[str, Any]) -> int | None:
         return None
     if isinstance(value, bool) or not isinstance(value, int):
         raise StewardError(f"key 'priority': a whole number from 0 is expected, not {value!r}")
-    return parsed_priority(str(value))
+    return rule_text.parsed_priority(str(value))
 
 
 def _action(row: Mapping[str, Any]) -> str:
@@ -130,11 +125,11 @@ def _action(row: Mapping[str, Any]) -> str:
 def _predicates(value: Any) -> tuple[Any, ...]:
     """A list, or that as JSON in a string: TOML has no null."""
     if isinstance(value, str):
-        return parsed_predicates(value)
+        return rule_text.parsed_predicates(value)
     try:
         text = json.dumps(value, allow_nan=False)
     except (TypeError, ValueError, RecursionError):
         raise StewardError(
             "key 'predicates': only strings, numbers and lists can be in it"
         ) from None
-    return parsed_predicates(text)
+    return rule_text.parsed_predicates(text)

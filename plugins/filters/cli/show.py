@@ -13,14 +13,9 @@ from ganeti_steward.core.commands.tables import Value, add_field_options, print_
 from ganeti_steward.core.errors import EXIT_OK
 from ganeti_steward.core.ganeti.reasons import Reason
 from ganeti_steward.core.json_reader import printable
+from ganeti_steward.plugins.filters import rule_notes
 from ganeti_steward.plugins.filters.cli.cluster import chosen_rules, print_note
 from ganeti_steward.plugins.filters.filter_rules import FilterRule
-from ganeti_steward.plugins.filters.rule_notes import (
-    noted_action,
-    purpose_of,
-    shown_action,
-    warning,
-)
 from ganeti_steward.plugins.filters.rule_text import EXAMPLE_UUID
 from ganeti_steward.plugins.texts import local_time
 
@@ -76,7 +71,7 @@ def data_of(rule: FilterRule) -> Mapping[str, Value]:
         "predicates": list(rule.predicates),
         "action": rule.native_action,
         "reason_trail": trail,
-        "purpose": purpose_of(rule).word,
+        "purpose": rule_notes.purpose_of(rule).word,
     }
 
 
@@ -86,9 +81,9 @@ def cells_of(rule: FilterRule) -> Mapping[str, Value]:
     return {
         **data,
         "predicates": json.dumps(data["predicates"]),
-        "action": printable(shown_action(rule)),
+        "action": printable(rule_notes.shown_action(rule)),
         "reason_trail": json.dumps(data["reason_trail"]),
-        "purpose": printable(purpose_of(rule).word) or "-",
+        "purpose": printable(rule_notes.purpose_of(rule).word) or "-",
     }
 
 
@@ -123,10 +118,10 @@ def lines_of(rule: FilterRule) -> Iterator[str]:
     yield f"  Priority: {rule.priority}"
     yield "  Predicates:" + ("" if rule.predicates else " none, the rule matches every job")
     yield from (f"    {json.dumps(predicate)}" for predicate in rule.predicates)
-    stored = " (stored as PAUSE)" if noted_action(rule) else ""
-    yield f"  Action: {shown_action(rule)}{stored}"
-    if purpose_of(rule).kind:
-        yield f"  Purpose: {warning(rule)}"
+    stored = " (stored as PAUSE)" if rule_notes.noted_action(rule) else ""
+    yield f"  Action: {rule_notes.shown_action(rule)}{stored}"
+    if rule_notes.purpose_of(rule).kind:
+        yield f"  Purpose: {rule_notes.warning(rule)}"
     yield "  Reason trail:"
     yield from (f"    {_shown(reason)}" for reason in rule.reasons)
 

@@ -16,30 +16,11 @@ from ganeti_steward.core.commands.tables import print_notes
 from ganeti_steward.core.config.load import config_path, load_config
 from ganeti_steward.core.errors import EXIT_OK, StewardError, join_faults
 from ganeti_steward.core.json_reader import quoted
-from ganeti_steward.plugins.filters import rule_text
+from ganeti_steward.plugins.filters import filter_rules, rule_notes, rule_text
 from ganeti_steward.plugins.filters.actions.calling import plugins_with_actions
 from ganeti_steward.plugins.filters.actions.holding import ACTIONS, fault_of
-from ganeti_steward.plugins.filters.cli.cluster import (
-    check_known,
-    check_unowned,
-    live_client,
-    print_note,
-)
-from ganeti_steward.plugins.filters.filter_rules import (
-    PAUSE,
-    PLAIN_ACTIONS,
-    RATE_LIMIT,
-    FilterRule,
-    FilterRules,
-)
+from ganeti_steward.plugins.filters.cli import cluster
 from ganeti_steward.plugins.filters.lint.lint import ERROR, NOTE, WARNING, lint
-from ganeti_steward.plugins.filters.rule_notes import (
-    ACTION_SOURCE,
-    NotedAction,
-    note_of,
-    noted_action,
-    read_action,
-)
 
 #: Option of a rule -> what its value is called, what it is, and what holds without it in a new one.
 _RULE: Final = {
@@ -89,15 +70,15 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def _add(options: argparse.Namespace) -> int:
     """Create the rule and print its uuid."""
-    rule = described(options, FilterRule(uuid=""), time.time_ns())
+    rule = described(options, filter_rules.FilterRule(uuid=""), time.time_ns())
     if not options.force:
         check_rules([rule])
-    print(FilterRules(live_client(options)).write(rule))
-    print_note([rule], options)
+    print(filter_rules.FilterRules(cluster.live_client(options)).write(rule))
+    cluster.print_note([rule], options)
     return EXIT_OK
 
 
-def check_rules(rules: Iterable[FilterRule]) -> None:
+def check_rules(rules: Iterable[filter_rules.FilterRule]) -> None:
     """Raise StewardError where lint finds an error in new rules; print what it warns of."""
     texts: dict[str, list[str]] = {ERROR: [], WARNING: [], NOTE: []}
     for finding in lint(list(rules), {}):
@@ -126,13 +107,13 @@ def replace_options(parser: argparse.ArgumentParser) -> None:
 
 def _replace(options: argparse.Namespace) -> int:
     """Write the rule, which also gives it a new watermark, and print its uuid."""
-    new, now = FilterRule(rule_text.checked_uuid(options.uuid)), time.time_ns()
+    new, now = filter_rules.FilterRule(rule_text.checked_uuid(options.uuid)), time.time_ns()
     # What is wrong with the options comes before anything that concerns the cluster.
     described(options, new, now)
-    rules = FilterRules(live_client(options))
+    rules = filter_rules.FilterRules(cluster.live_client(options))
     present = rules.read()
     if not options.force:
-        check_unowned(present, [options.uuid])
+        cluster.check_unowned(present, [options.uuid])
     before = next((rule for rule in present.rules if rule.uuid == new.uuid), new)
     reasons = tuple(reason for reason in before.reasons if reason.source != _LUXID)
     print(rules.write(described(options, before._replace(reasons=reasons), now)))
@@ -150,17 +131,19 @@ def delete_options(parser: argparse.ArgumentParser) -> None:
 
 def _delete(options: argparse.Namespace) -> int:
     """Delete the rules; none when one of them is unknown or must be left alone."""
-    rules = FilterRules(live_client(options))
+    rules = filter_rules.FilterRules(cluster.live_client(options))
     present = rules.read()
-    check_known(present, options.uuid)
+    cluster.check_known(present, options.uuid)
     if not options.force:
-        check_unowned(present, options.uuid)
+        cluster.check_unowned(present, options.uuid)
     for uuid in options.uuid:
         rules.delete(uuid)
     return EXIT_OK
 
 
-def described(options: argparse.Namespace, before: FilterRule, now: int) -> FilterRule:
+def described(
+    options: argparse.Namespace, before: filter_rules.FilterRule, now: int
+) -> filter_rules.FilterRule:
     """The rule that the options describe; raises StewardError.
 
     ``before``: what holds where an option is not given; ``now``: ns since 1970.
@@ -171,30 +154,34 @@ def described(options: argparse.Namespace, before: FilterRule, now: int) -> Filt
     if options.predicates is not None:
         rule = rule._replace(predicates=rule_text.parsed_predicates(options.predicates))
     if options.reason is not None:
-        noted = tuple(reason for reason in rule.reasons if reason.source == ACTION_SOURCE)
+        noted = tuple(
+            reason for reason in rule.reasons if reason.source == rule_notes.ACTION_SOURCE
+        )
         rule = rule._replace(reasons=(*rule_text.user_reasons(options.reason, now), *noted))
     if options.action is not None:
         rule = with_action(rule, options.action, now)
     return with_priority(rule, priority)
 
 
-def with_action(rule: FilterRule, text: str, now: int) -> FilterRule:
+def with_action(rule: filter_rules.FilterRule, text: str, now: int) -> filter_rules.FilterRule:
     """The rule with the action of a text, ``now`` as its time; raises StewardError."""
-    others = tuple(reason for reason in rule.reasons if reason.source != ACTION_SOURCE)
+    others = tuple(reason for reason in rule.reasons if reason.source != rule_notes.ACTION_SOURCE)
     noted = _noted(text)
     if noted is None:
         action, limit = rule_text.parsed_action(text)
         return rule._replace(action=action, limit=limit, reasons=others)
-    return rule._replace(action=PAUSE, limit=0, reasons=(*others, note_of(noted, now)))
+    return rule._replace(
+        action=filter_rules.PAUSE, limit=0, reasons=(*others, rule_notes.note_of(noted, now))
+    )
 
 
-def with_priority(rule: FilterRule, given: int | None) -> FilterRule:
+def with_priority(rule: filter_rules.FilterRule, given: int | None) -> filter_rules.FilterRule:
     """The rule with a priority that leaves room before it where that is needed.
 
     ``given``: None where the user chose none.  Raises StewardError.
     """
     rule = rule if given is None else rule._replace(priority=given)
-    noted = noted_action(rule)
+    noted = rule_notes.noted_action(rule)
     if noted is None or rule.priority > 0:
         return rule
     if given is None:
@@ -205,21 +192,22 @@ def with_priority(rule: FilterRule, given: int | None) -> FilterRule:
     )
 
 
-def _noted(text: str) -> NotedAction | None:
+def _noted(text: str) -> rule_notes.NotedAction | None:
     """An action that is not Ganeti's, with arguments it takes; None for Ganeti's, and for none.
 
     Raises StewardError where no plugin can know it: a misspelt one would hold jobs forever.
     """
-    action = read_action(rule_text.checked_ascii("action", text))
-    if action is None or action.name in (*PLAIN_ACTIONS, RATE_LIMIT):
+    action = rule_notes.read_action(rule_text.checked_ascii("action", text))
+    if action is None or action.name in (*filter_rules.PLAIN_ACTIONS, filter_rules.RATE_LIMIT):
         return None
     if action.name in ACTIONS:
         if fault := fault_of(*action):
             raise StewardError(f"action {quoted(text)}: {fault}")
     elif not plugins_with_actions(load_config(config_path(), ("plugins", "plugin"))):
+        plain = ", ".join(sorted(filter_rules.PLAIN_ACTIONS))
+        known = f"{plain}, {filter_rules.RATE_LIMIT}, {', '.join(ACTIONS)}"
         raise StewardError(
-            f"action {quoted(action.name)} is none of {', '.join(sorted(PLAIN_ACTIONS))}, "
-            f"{RATE_LIMIT}, {', '.join(ACTIONS)}, and [plugins] load names no plugin with other "
-            "actions here"
+            f"action {quoted(action.name)} is none of {known}, and [plugins] load names no plugin "
+            "with other actions here"
         )
     return action

@@ -7,19 +7,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from ganeti_steward.core.commands import tables
 from ganeti_steward.core.commands.cluster_options import (
     add_reason_option,
     add_source_options,
     read_source,
 )
 from ganeti_steward.core.commands.manual import add_subcommand, add_subcommands, describe
-from ganeti_steward.core.commands.tables import (
-    Value,
-    add_field_options,
-    print_fields,
-    print_lines,
-    print_notes,
-)
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
 from ganeti_steward.plugins.maintenance.cli import maintenance_plan, requests
 from ganeti_steward.plugins.maintenance.cli.cluster import add_submit_option, live_client
@@ -96,7 +90,7 @@ def _request(options: argparse.Namespace) -> int:
         return EXIT_FAILURE
     if options.dry_run:
         print(maintenance_plan.summary(roll))
-        print_lines(
+        tables.print_lines(
             f"{leave.instance}: {leave.how} {leave.source} {leave.target}".rstrip()
             for one in roll.rounds
             for leave in one.leaves
@@ -115,7 +109,7 @@ def _without(cluster: Cluster, names: Sequence[str]) -> Iterator[str]:
         node = cluster.node(name)
         why = "it is offline" if node.offline else "it is the master" if node.master else ""
         if why:
-            print_notes([f"{name} is left out: {why}"])
+            tables.print_notes([f"{name} is left out: {why}"])
         else:
             yield name
 
@@ -129,7 +123,7 @@ def _list_options(one: argparse.ArgumentParser) -> None:
         },
         units="Times are local, with the offset from UTC.",
     )
-    add_field_options(one, requests.FIELDS)
+    tables.add_field_options(one, requests.FIELDS)
     _finish_live(one, _list)
 
 
@@ -141,7 +135,7 @@ def _finish_live(one: argparse.ArgumentParser, act: Callable[[argparse.Namespace
 def _list(options: argparse.Namespace) -> int:
     cluster = read_source(options).cluster
     rows = [requests.row_of(one, cluster) for one in requests.requests_of(live_client(options))]
-    print_fields(options, requests.FIELDS, requests.USUAL, rows)
+    tables.print_fields(options, requests.FIELDS, requests.USUAL, rows)
     return EXIT_OK
 
 
@@ -159,12 +153,12 @@ def _show(options: argparse.Namespace) -> int:
     cluster = read_source(options).cluster
     one = requests.named(requests.requests_of(live_client(options)), cluster, options.node)
     row = requests.row_of(one, cluster)
-    print_lines(f"{requests.FIELDS[name]}: {_text(row[name])}" for name in requests.FIELDS)
-    print_lines(incident_lines(one.incident, one.incident.original, one.signature))
+    tables.print_lines(f"{requests.FIELDS[name]}: {_text(row[name])}" for name in requests.FIELDS)
+    tables.print_lines(incident_lines(one.incident, one.incident.original, one.signature))
     return EXIT_OK
 
 
-def _text(value: Value) -> str:
+def _text(value: tables.Value) -> str:
     if isinstance(value, str | int):
         return str(value)
     return ", ".join(value) or "-"

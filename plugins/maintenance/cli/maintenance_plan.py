@@ -7,16 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from ganeti_steward.core.builtins import ALLOCATION
+from ganeti_steward.core.commands import tables
 from ganeti_steward.core.commands.cluster_options import add_source_options, read_source
 from ganeti_steward.core.commands.configuration import configuration
 from ganeti_steward.core.commands.manual import describe
-from ganeti_steward.core.commands.tables import (
-    Value,
-    add_field_options,
-    print_fields,
-    print_json,
-    print_notes,
-)
 from ganeti_steward.core.commands.terminal import progress
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
 from ganeti_steward.core.json_reader import counted
@@ -74,7 +68,7 @@ def plan_options(one: argparse.ArgumentParser) -> None:
     one.add_argument("--no-return", action="store_true", help=text)
     text = "each instance that leaves, rather than each round"
     one.add_argument("--moves", action="store_true", help=text)
-    add_field_options(one, FIELDS)
+    tables.add_field_options(one, FIELDS)
     one.set_defaults(act=_plan)
     add_source_options(one, positional=False)
 
@@ -107,7 +101,7 @@ def _plan(options: argparse.Namespace) -> int:
     source = read_source(options)
     names = node_names(options, source.cluster)
     roll = planned(options, source.cluster, names, options.at_once or 0, n1=options.n1)
-    print_notes((*source.notes, *_notes(roll, source.cluster)))
+    tables.print_notes((*source.notes, *_notes(roll, source.cluster)))
     _print(options, roll)
     print_impossible(roll)
     return EXIT_FAILURE if roll.impossible else EXIT_OK
@@ -141,7 +135,7 @@ def choice(options: argparse.Namespace) -> str:
 
 def print_impossible(roll: Roll) -> None:
     """Note each node that cannot be away, and what helps."""
-    print_notes(f"{one.node}: {one.sentence}{_helps(one.helps)}" for one in roll.impossible)
+    tables.print_notes(f"{one.node}: {one.sentence}{_helps(one.helps)}" for one in roll.impossible)
 
 
 def node_names(options: argparse.Namespace, cluster: Cluster) -> list[str]:
@@ -194,17 +188,17 @@ def _notes(roll: Roll, cluster: Cluster) -> Iterator[str]:
 
 def _print(options: argparse.Namespace, roll: Roll) -> None:
     if options.json and options.output is None:
-        print_json(as_data(roll))
+        tables.print_json(as_data(roll))
     elif options.moves:
-        print_fields(options, MOVES, tuple(MOVES), list(_move_rows(roll)))
+        tables.print_fields(options, MOVES, tuple(MOVES), list(_move_rows(roll)))
     else:
         rows = [_row(number, one) for number, one in enumerate(roll.rounds, 1)]
-        print_fields(options, FIELDS, _USUAL, rows)
+        tables.print_fields(options, FIELDS, _USUAL, rows)
         if not options.no_headers and options.separator is None and not options.json:
             print(summary(roll))
 
 
-def _row(number: int, one: Round) -> Mapping[str, Value]:
+def _row(number: int, one: Round) -> Mapping[str, tables.Value]:
     counts = dict.fromkeys(("migrate", "failover", "shutdown", "move"), 0)
     for leave in one.leaves:
         counts[leave.how] += 1
@@ -224,7 +218,7 @@ def _row(number: int, one: Round) -> Mapping[str, Value]:
     }
 
 
-def _move_rows(roll: Roll) -> Iterator[Mapping[str, Value]]:
+def _move_rows(roll: Roll) -> Iterator[Mapping[str, tables.Value]]:
     for number, one in enumerate(roll.rounds, 1):
         for leave in one.leaves:
             yield {

@@ -28,6 +28,7 @@ from ganeti_steward.core.service.sd_notify import notify
 from ganeti_steward.plugins.lock_file import is_locked, lock_file
 from ganeti_steward.plugins.maintenance.confd.choice import Mastership, Vote
 from ganeti_steward.plugins.maintenance.config import NO_LOAD, Maintd, Rebalance
+from ganeti_steward.plugins.maintenance.daemon import reporting
 from ganeti_steward.plugins.maintenance.daemon.carry_out import NodeAgents
 from ganeti_steward.plugins.maintenance.daemon.job_releases import JobReleases
 from ganeti_steward.plugins.maintenance.daemon.luxi_queue import LuxiQueue, read_world
@@ -38,12 +39,6 @@ from ganeti_steward.plugins.maintenance.daemon.mastership import (
 )
 from ganeti_steward.plugins.maintenance.daemon.parts import DaemonOptions
 from ganeti_steward.plugins.maintenance.daemon.replay import Recorder
-from ganeti_steward.plugins.maintenance.daemon.reporting import (
-    KEPT,
-    AuditReport,
-    StatusReport,
-    report_to_systemd,
-)
 from ganeti_steward.plugins.maintenance.daemon.rounds import Parts, Rounds
 from ganeti_steward.plugins.maintenance.daemon.wakeup import DaemonStopped, Signals, Wakeup
 from ganeti_steward.plugins.maintenance.edges.audit import Audit
@@ -260,8 +255,8 @@ class Daemon:
         configured, started = self._configured, time.time_ns()
         audit = Audit(configured.settings.audit_file)
         audit.start(started)
-        history = AuditReport(audit, audit.latest(KEPT))
-        status = StatusReport(
+        history = reporting.AuditReport(audit, audit.latest(reporting.KEPT))
+        status = reporting.StatusReport(
             server.publish,
             lambda: configured.agents.latest,
             lambda: configured.settings.mode,
@@ -275,7 +270,7 @@ class Daemon:
                 history,
                 status,
                 lambda outcome: configured.notify(history.changes(outcome)),
-                report_to_systemd,
+                reporting.report_to_systemd,
             ),
             alive=lambda: notify("WATCHDOG=1"),
             reload=self._reload,

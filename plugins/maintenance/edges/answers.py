@@ -6,14 +6,8 @@ from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from ganeti_steward.core.errors import StewardError
+from ganeti_steward.core.ganeti import signing
 from ganeti_steward.core.ganeti.hmac_key import KeyFile
-from ganeti_steward.core.ganeti.signing import (
-    BadMessage,
-    WrongSalt,
-    WrongSignature,
-    strict_json,
-    verify,
-)
 from ganeti_steward.core.json_reader import describe
 
 #: Seconds the clock of a node may be ahead; Ganeti warns of more, too.
@@ -44,8 +38,8 @@ class RejectedAnswer(StewardError):
 def open_answer(key: KeyFile, raw: bytes, salt: str, purpose: str) -> dict[str, Any]:
     """The object in a signed answer that is for this purpose; raises RejectedAnswer, NoKey."""
     try:
-        content = strict_json(key.with_key(lambda key: verify(key, raw, salt)))
-    except BadMessage as err:
+        content = signing.strict_json(key.with_key(lambda key: signing.verify(key, raw, salt)))
+    except signing.BadMessage as err:
         raise RejectedAnswer(_reason_of(err), str(err)) from None
     except ValueError:
         raise RejectedAnswer(FORM, "what is signed is not valid JSON") from None
@@ -57,10 +51,10 @@ def open_answer(key: KeyFile, raw: bytes, salt: str, purpose: str) -> dict[str, 
     return content
 
 
-def _reason_of(err: BadMessage) -> str:
-    if isinstance(err, WrongSignature):
+def _reason_of(err: signing.BadMessage) -> str:
+    if isinstance(err, signing.WrongSignature):
         return SIGNATURE
-    return SALT if isinstance(err, WrongSalt) else FORM
+    return SALT if isinstance(err, signing.WrongSalt) else FORM
 
 
 def check_report(

@@ -20,6 +20,7 @@ from ganeti_steward.core.errors import StewardError, reason_of
 from ganeti_steward.core.ganeti.hmac_key import KeyFile
 from ganeti_steward.core.ganeti.signing import is_nonce, sign, strict_json
 from ganeti_steward.core.json_reader import printable, quoted
+from ganeti_steward.core.node_agent import remembered
 from ganeti_steward.core.node_agent.protocol import (
     NONCE_PATH,
     PORT,
@@ -34,21 +35,7 @@ from ganeti_steward.core.node_agent.protocol import (
     read_outcome,
     request_text,
 )
-from ganeti_steward.core.node_agent.remembered import (
-    ENDED,
-    STATE,
-    CommandQuestion,
-    RepairState,
-    question_text,
-    read_state,
-)
-from ganeti_steward.plugins.maintenance.edges.answers import (
-    FORM,
-    SIZE,
-    RejectedAnswer,
-    check_report,
-    open_answer,
-)
+from ganeti_steward.plugins.maintenance.edges import answers
 
 #: Seconds until the connection stands.
 _CONNECT_LIMIT: Final = 10.0
@@ -124,9 +111,9 @@ class AgentClient:
         if status != HTTPStatus.OK:
             raise self._error(f"no report (HTTP {status}: {_line(raw)})")
         try:
-            report = open_answer(self._key, raw, salt, REPORT)
-            check_report(report, self._names, self._clock(), max_age)
-        except RejectedAnswer as err:
+            report = answers.open_answer(self._key, raw, salt, REPORT)
+            answers.check_report(report, self._names, self._clock(), max_age)
+        except answers.RejectedAnswer as err:
             raise self._rejected(err.reason, str(err)) from None
         return report
 
@@ -162,17 +149,21 @@ class AgentClient:
             if status != HTTPStatus.OK:
                 raise self._error(f"no answer to a repair (HTTP {status}: {_line(raw)})")
             if once is None:
-                return read_outcome(open_answer(self._key, raw, rsalt, REPAIRED), node, command)
-            found = read_state(open_answer(self._key, raw, rsalt, STATE), node, once[0])
-            if (found.state, found.command) != (ENDED, command):
+                return read_outcome(
+                    answers.open_answer(self._key, raw, rsalt, REPAIRED), node, command
+                )
+            found = remembered.read_state(
+                answers.open_answer(self._key, raw, rsalt, remembered.STATE), node, once[0]
+            )
+            if (found.state, found.command) != (remembered.ENDED, command):
                 raise BadAnswer(f"the command with its id is {found.state}")
             return found.outcome
-        except (BadAnswer, RejectedAnswer) as err:
+        except (BadAnswer, answers.RejectedAnswer) as err:
             raise OutcomeUnknown(f"{self._error(str(err))}; {_unknown(command)}") from None
         except StewardError as err:
             raise OutcomeUnknown(f"{err}; {_unknown(command)}") from None
 
-    def repair_state(self, node: str, id_: str, submitted: int) -> RepairState:
+    def repair_state(self, node: str, id_: str, submitted: int) -> remembered.RepairState:
         """What became of a command that was requested with an id; a signed answer.
 
         ``submitted``: when the id was given to it, s since the epoch.  After this query the
@@ -182,7 +173,7 @@ class AgentClient:
         (nonce, protocol), rsalt = self._nonce(), self._random()
         if protocol < PROTOCOL:
             raise NoMemory(f"{self.where}: it does not remember repair commands")
-        text = question_text(CommandQuestion(node, id_, submitted, rsalt))
+        text = remembered.question_text(remembered.CommandQuestion(node, id_, submitted, rsalt))
         request = sign(self._key.key(), text, nonce)
         status, raw = self._call("POST", STATE_PATH, self._time_limit, request)
         if status == HTTPStatus.FORBIDDEN:
@@ -190,8 +181,10 @@ class AgentClient:
         if status != HTTPStatus.OK:
             raise self._error(f"no state of a repair (HTTP {status}: {_line(raw)})")
         try:
-            return read_state(open_answer(self._key, raw, rsalt, STATE), node, id_)
-        except (BadAnswer, RejectedAnswer) as err:
+            return remembered.read_state(
+                answers.open_answer(self._key, raw, rsalt, remembered.STATE), node, id_
+            )
+        except (BadAnswer, answers.RejectedAnswer) as err:
             raise self._error(str(err)) from None
 
     def _nonce(self) -> tuple[str, int]:
@@ -240,7 +233,7 @@ class AgentClient:
                 raise self._error(_broken(err)) from None
         except http.client.HTTPException as err:
             if not late.is_set():
-                raise self._rejected(FORM, f"no HTTP: {_broken(err)}") from None
+                raise self._rejected(answers.FORM, f"no HTTP: {_broken(err)}") from None
         finally:
             overrun.cancel()
             connection.close()
@@ -248,7 +241,7 @@ class AgentClient:
         if late.is_set():
             raise self._error(f"no answer within {limit:g} s")
         if len(raw) > self._longest:
-            raise self._rejected(SIZE, f"the answer has more than {self._longest} bytes")
+            raise self._rejected(answers.SIZE, f"the answer has more than {self._longest} bytes")
         if answer.length:
             raise self._error("the answer is cut off")
         return answer.status, raw
@@ -256,8 +249,8 @@ class AgentClient:
     def _refused(self) -> AgentRefused:
         return AgentRefused(f"{self.where}: refused; see the agent's log")
 
-    def _rejected(self, reason: str, text: str) -> RejectedAnswer:
-        return RejectedAnswer(reason, f"{self.where}: {text}")
+    def _rejected(self, reason: str, text: str) -> answers.RejectedAnswer:
+        return answers.RejectedAnswer(reason, f"{self.where}: {text}")
 
     def _error(self, text: str) -> StewardError:
         return StewardError(f"{self.where}: {text}")

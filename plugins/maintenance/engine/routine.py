@@ -12,14 +12,8 @@ from ganeti_steward.core.model.job_state import NOT_STARTED
 from ganeti_steward.core.model.opcodes import REPLACE_DISKS, Job
 from ganeti_steward.plugins.maintenance.config import OBSERVE
 from ganeti_steward.plugins.maintenance.effects import effects_of
-from ganeti_steward.plugins.maintenance.engine import brakes
+from ganeti_steward.plugins.maintenance.engine import brakes, effect_brakes
 from ganeti_steward.plugins.maintenance.engine.decision import Lasting, RoutineStarted, routine_name
-from ganeti_steward.plugins.maintenance.engine.effect_brakes import (
-    FOR_ROUTINE,
-    facts_of,
-    held_task,
-    opt_out,
-)
 from ganeti_steward.plugins.maintenance.engine.ledger import Ledger
 from ganeti_steward.plugins.maintenance.engine.reservations import Reservations
 from ganeti_steward.plugins.model.routine import ROUTINE_TEXT
@@ -56,7 +50,7 @@ Brake = Callable[[RoutineCase], Held | None]
 def _opt_out(case: RoutineCase) -> Held | None:
     task = case.next or _NOTHING
     nodes = task.nodes | case.effects.out | case.effects.targets
-    return opt_out(case, nodes, task.instances | case.effects.touched)
+    return effect_brakes.opt_out(case, nodes, task.instances | case.effects.touched)
 
 
 def _under_repair(case: RoutineCase) -> Held | None:
@@ -69,7 +63,7 @@ def _under_repair(case: RoutineCase) -> Held | None:
     )
     if not busy:
         return None
-    sentence = f"an incident is active on {', '.join(busy)}; {held_task(case)}"
+    sentence = f"an incident is active on {', '.join(busy)}; {effect_brakes.held_task(case)}"
     return brakes.braked(case, "under-repair", sentence)
 
 
@@ -83,7 +77,7 @@ def _record(case: RoutineCase) -> Held | None:
     )
     if not faults:
         return None
-    return brakes.braked(case, "record", f"{'; '.join(faults)}; {held_task(case)}")
+    return brakes.braked(case, "record", f"{'; '.join(faults)}; {effect_brakes.held_task(case)}")
 
 
 #: No task: it uses nothing.
@@ -97,7 +91,7 @@ AFTER_PLAN: Final[tuple[Brake, ...]] = (
     _opt_out,
     _under_repair,
     _record,
-    *FOR_ROUTINE,
+    *effect_brakes.FOR_ROUTINE,
     brakes.pause,
     brakes.window,
     brakes.observe,
@@ -111,7 +105,7 @@ class Routine:
 
     def __init__(self, ledger: Ledger, planner: RoutinePlanner, reservations: Reservations) -> None:
         self._ledger, self._planner, self._reservations = ledger, planner, reservations
-        self._facts = facts_of(ledger.world)
+        self._facts = effect_brakes.facts_of(ledger.world)
         self.started: list[RoutineStarted] = []
         self.since: dict[str, Lasting] = {}
         """see `Decision.since`"""

@@ -5,15 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from ganeti_steward.plugins.maintenance.config import Maintd
+from ganeti_steward.plugins.maintenance.engine import observed
 from ganeti_steward.plugins.maintenance.engine.decision import CLUSTER, Decision, Inputs, Recent
 from ganeti_steward.plugins.maintenance.engine.ends import apply_ends
 from ganeti_steward.plugins.maintenance.engine.ledger import Ledger
-from ganeti_steward.plugins.maintenance.engine.observed import (
-    apply_disks,
-    apply_left,
-    apply_reports,
-    apply_tags,
-)
 from ganeti_steward.plugins.maintenance.engine.reservations import Reservations
 from ganeti_steward.plugins.maintenance.engine.routine import (
     Routine,
@@ -41,10 +36,10 @@ def step(
     fresh = _without_old_reports(inputs.world, config)
     ledger = Ledger(inputs._replace(world=fresh), config)
     apply_ends(ledger)
-    apply_left(ledger)
-    apply_tags(ledger)
-    apply_reports(ledger)
-    apply_disks(ledger)
+    observed.apply_left(ledger)
+    observed.apply_tags(ledger)
+    observed.apply_reports(ledger)
+    observed.apply_disks(ledger)
     reservations = Reservations(ledger.all(), ledger.world, config)
     tasks = Tasks(ledger, planner, reservations)
     tasks.tag()

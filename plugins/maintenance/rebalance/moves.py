@@ -11,14 +11,8 @@ from ganeti_steward.allocators.jobs.job_sets import Step, job_sets, steps
 from ganeti_steward.allocators.rules.more_bans import MoreBans, unused_nodes
 from ganeti_steward.allocators.score.cluster_score import state_after
 from ganeti_steward.allocators.score.score import Scorer
+from ganeti_steward.allocators.state import load_reports
 from ganeti_steward.allocators.state.load import load
-from ganeti_steward.allocators.state.load_reports import (
-    NODE_COLLECTOR,
-    XEN_COLLECTOR,
-    NoLoads,
-    nodes_to_query,
-    with_reports,
-)
 from ganeti_steward.allocators.state.mond import query
 from ganeti_steward.core.json_reader import counted
 from ganeti_steward.core.model.answer import Answer
@@ -26,12 +20,7 @@ from ganeti_steward.core.model.cluster import Cluster
 from ganeti_steward.core.model.context import Context
 from ganeti_steward.core.model.opcodes import Job
 from ganeti_steward.core.model.requests import Balance
-from ganeti_steward.plugins.maintenance.config import (
-    NO_LOAD,
-    NODE_LOAD,
-    XEN_LOAD,
-    Rebalance,
-)
+from ganeti_steward.plugins.maintenance import config
 from ganeti_steward.plugins.maintenance.rebalance.remaining import Remaining, copied_gib
 from ganeti_steward.plugins.model.task import Task
 from ganeti_steward.plugins.model.world import World
@@ -55,7 +44,7 @@ class FoundMoves(NamedTuple):
 class Groups:
     """The node groups of one world."""
 
-    def __init__(self, world: World, context: Context, settings: Rebalance) -> None:
+    def __init__(self, world: World, context: Context, settings: config.Rebalance) -> None:
         self._world, self._context, self._settings = world, context, settings
         self._state = load(world.cluster, None, context.options.kvm_memory)
         self._numbers = {group.uuid: at for at, group in enumerate(world.cluster.groups)}
@@ -167,38 +156,41 @@ def _gib(gib: float) -> str:
 
 
 #: Value of ``load-data`` -> the collector of the monitoring daemon.
-_COLLECTORS: Final = {NODE_LOAD: NODE_COLLECTOR, XEN_LOAD: XEN_COLLECTOR}
+_COLLECTORS: Final = {
+    config.NODE_LOAD: load_reports.NODE_COLLECTOR,
+    config.XEN_LOAD: load_reports.XEN_COLLECTOR,
+}
 
 #: Ganeti's word for an instance that runs where it should.
 _RUNNING: Final = "running"
 
 
-def with_load_reports(world: World, settings: Rebalance) -> World:
+def with_load_reports(world: World, settings: config.Rebalance) -> World:
     """The world with the reports of the monitoring daemons, which are queried now."""
-    if settings.load_data == NO_LOAD:
+    if settings.load_data == config.NO_LOAD:
         return world
-    nodes, collector = nodes_to_query(world.cluster), _COLLECTORS[settings.load_data]
+    nodes, collector = load_reports.nodes_to_query(world.cluster), _COLLECTORS[settings.load_data]
     try:
         reports = query(nodes, collector, settings.load_time_limit)
-    except NoLoads as err:
+    except load_reports.NoLoads as err:
         return world._replace(load_fault=str(err))
     return world._replace(load_reports=reports)
 
 
-def loaded(world: World, settings: Rebalance) -> Cluster:
+def loaded(world: World, settings: config.Rebalance) -> Cluster:
     """The cluster with the measured load, where it counts; raises NoLoads."""
-    if settings.load_data == NO_LOAD:
+    if settings.load_data == config.NO_LOAD:
         return world.cluster
     if world.load_fault:
-        raise NoLoads(world.load_fault)
+        raise load_reports.NoLoads(world.load_fault)
     collector = _COLLECTORS[settings.load_data]
     reports = dict(world.load_reports)
-    missing = [name for name in nodes_to_query(world.cluster) if name not in reports]
+    missing = [name for name in load_reports.nodes_to_query(world.cluster) if name not in reports]
     if missing:
-        raise NoLoads.of(missing[0], "its load was not read")
-    if collector == XEN_COLLECTOR:
+        raise load_reports.NoLoads.of(missing[0], "its load was not read")
+    if collector == load_reports.XEN_COLLECTOR:
         reports = _completed(world, reports)
-    return with_reports(world.cluster, reports, collector)
+    return load_reports.with_reports(world.cluster, reports, collector)
 
 
 def _completed(world: World, reports: Mapping[str, Any]) -> dict[str, Any]:
