@@ -135,7 +135,10 @@ def choice(options: argparse.Namespace) -> str:
 
 def print_impossible(roll: Roll) -> None:
     """Note each node that cannot be away, and what helps."""
-    tables.print_notes(f"{one.node}: {one.sentence}{_helps(one.helps)}" for one in roll.impossible)
+    tables.print_notes(
+        f"{obstacle.node}: {obstacle.sentence}{_helps(obstacle.helps)}"
+        for obstacle in roll.impossible
+    )
 
 
 def node_names(options: argparse.Namespace, cluster: Cluster) -> list[str]:
@@ -145,10 +148,10 @@ def node_names(options: argparse.Namespace, cluster: Cluster) -> list[str]:
     if sum(map(bool, (options.node, options.group, options.all))) != 1:
         raise StewardError("name nodes, or a node group with -G, or use --all")
     if options.all:
-        return [one.name for one in cluster.nodes]
+        return [node.name for node in cluster.nodes]
     if options.group:
         uuid = group_named(cluster, options.group).uuid
-        return [one.name for one in cluster.nodes if one.group == uuid]
+        return [node.name for node in cluster.nodes if node.group == uuid]
     names = Names(cluster)
     found = names.nodes(options.node)
     names.check()
@@ -259,6 +262,6 @@ def as_data(roll: Roll) -> dict[str, object]:
             }
             for one in roll.rounds
         ],
-        "impossible": [one._asdict() for one in roll.impossible],
+        "impossible": [obstacle._asdict() for obstacle in roll.impossible],
         "left_out": dict(roll.left_out),
     }

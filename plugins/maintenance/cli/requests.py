@@ -61,9 +61,9 @@ def requests_of(client: Luxi | Rapi) -> list[RequestedMaintenance]:
     found = read_incidents(client)
     print_notes(found.faults)
     return [
-        RequestedMaintenance(one.incident, one.incident.maintenance, one.signature)
-        for one in found.records
-        if one.incident.maintenance
+        RequestedMaintenance(recorded.incident, recorded.incident.maintenance, recorded.signature)
+        for recorded in found.records
+        if recorded.incident.maintenance
     ]
 
 
@@ -108,22 +108,22 @@ def in_the_way(
     cluster: Cluster, names: Sequence[str], known: Sequence[RequestedMaintenance]
 ) -> list[str]:
     """Why a request for these nodes is refused, a sentence each."""
-    active = {one.incident.node for one in known if one.incident.active}
+    active = {recorded.incident.node for recorded in known if recorded.incident.active}
     nodes = [cluster.node(name) for name in names]
-    faults = [f"{one.name} has an active maintenance" for one in nodes if one.uuid in active]
-    faults += [f"{one.name} is offline" for one in nodes if one.offline]
+    faults = [f"{node.name} has an active maintenance" for node in nodes if node.uuid in active]
+    faults += [f"{node.name} is offline" for node in nodes if node.offline]
     faults += [
-        f"{one.name} is the master: another node has to be the master first (gnt-cluster "
+        f"{node.name} is the master: another node has to be the master first (gnt-cluster "
         "master-failover there)"
-        for one in nodes
-        if one.master
+        for node in nodes
+        if node.master
     ]
     return faults
 
 
-def row_of(one: RequestedMaintenance, cluster: Cluster) -> Mapping[str, Value]:
+def row_of(recorded: RequestedMaintenance, cluster: Cluster) -> Mapping[str, Value]:
     """A maintenance for the list."""
-    incident, request = one.incident, one.request
+    incident, request = recorded.incident, recorded.request
     return {
         "uuid": incident.uuid,
         "node": incident.node_name,
@@ -134,7 +134,7 @@ def row_of(one: RequestedMaintenance, cluster: Cluster) -> Mapping[str, Value]:
         "ran": request.ran,
         "requested": local_time(incident.first_seen),
         "changed": local_time(incident.changed),
-        "signature": one.signature,
+        "signature": recorded.signature,
         "note": incident.note,
     }
 
@@ -161,19 +161,23 @@ def named(
     from ganeti_steward.allocators.state.names import named as nodes_named  # imports the engine
 
     names = nodes_named(cluster.nodes, word)
-    found = [one for one in known if one.incident.node_name in names]
-    found = found or [one for one in known if word and one.incident.uuid.startswith(word)]
+    found = [recorded for recorded in known if recorded.incident.node_name in names]
+    found = found or [
+        recorded for recorded in known if word and recorded.incident.uuid.startswith(word)
+    ]
     if not found:
         raise StewardError(f"no maintenance of {word!a} is recorded")
-    if len({one.incident.node for one in found}) > 1:
+    if len({recorded.incident.node for recorded in found}) > 1:
         raise StewardError(f"{len(found)} maintenances begin with {word!a}")
     return found[-1]
 
 
-def set_word(client: Luxi | Rapi, one: RequestedMaintenance, word: str, *, submit: bool) -> int:
+def set_word(
+    client: Luxi | Rapi, recorded: RequestedMaintenance, word: str, *, submit: bool
+) -> int:
     """Set the tag ``done`` or ``cancel`` of a maintenance; returns the exit status."""
-    incident = one.incident
-    if one.signature == IGNORED:
+    incident = recorded.incident
+    if recorded.signature == IGNORED:
         raise StewardError(f"the daemon ignores incident {incident.uuid}: it is not signed")
     if not incident.active:
         print(f"Nothing to do: the maintenance of {incident.node_name} is not active.")

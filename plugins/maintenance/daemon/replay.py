@@ -46,9 +46,11 @@ def incidents_after(
     incidents: Mapping[str, Incident], decision: Decision
 ) -> Mapping[str, Incident]:
     """The incidents, by uuid, once a decision is recorded."""
-    changed = {one.uuid: one for one in decision.records}
+    changed = {incident.uuid: incident for incident in decision.records}
     return {
-        uuid: one for uuid, one in {**incidents, **changed}.items() if uuid not in decision.removed
+        uuid: incident
+        for uuid, incident in {**incidents, **changed}.items()
+        if uuid not in decision.removed
     }
 
 

@@ -44,7 +44,7 @@ def moves_under_way(before: Moves, outcome: Round) -> Moves:
     observed = outcome.decision.observed if outcome.decision else ()
     tasks = [*(one.task for one in outcome.started), *(one.task for one in outcome.routine)]
     moves = {**before, **_targets(outcome.world.cluster, [*tasks, *observed])}
-    open_tasks = (task for one in outcome.incidents.values() for task in one.open)
+    open_tasks = (task for incident in outcome.incidents.values() for task in incident.open)
     open_jobs = (job for job in outcome.world.routine if job.open)
     busy = {
         name
@@ -119,8 +119,8 @@ class StatusReport:
 
     def __call__(self, outcome: Round) -> None:
         """Publish the status after a round."""
-        self._steps.update(one.task.step for one in outcome.started)
-        self._steps.update(one.task.step for one in outcome.routine)
+        self._steps.update(started.task.step for started in outcome.started)
+        self._steps.update(started.task.step for started in outcome.routine)
         status = self._status._replace(
             mode=self._mode(),
             poll=self._poll(),
@@ -206,7 +206,7 @@ class AuditReport:
         self._reported.note(entries)
         self._before = outcome.incidents
         # A nanosecond apart, so that they are read in the order in which they happened.
-        entries = [one._replace(at=one.at + at) for at, one in enumerate(entries)]
+        entries = [entry._replace(at=entry.at + at) for at, entry in enumerate(entries)]
         self._latest.extend(entries)
         self._audit.write(entries, _kept(self.changes(outcome), outcome.world))
 
@@ -214,11 +214,11 @@ class AuditReport:
         self, entries: Iterable[AuditEntry], incidents: Mapping[str, Incident], now: int
     ) -> Iterator[Change]:
         """What was not reported, as changes for the plugins."""
-        for one in entries:
-            before, after = self._before.get(one.incident), incidents.get(one.incident)
+        for entry in entries:
+            before, after = self._before.get(entry.incident), incidents.get(entry.incident)
             recent = after is not None and now - after.changed < _RECENT_CHANGE
             if before is not None or recent:
-                yield Change(before, after, one.event, one.reason)
+                yield Change(before, after, entry.event, entry.reason)
 
 
 def _kept(changes: Iterable[Change], world: World) -> Iterator[KeptRow]:
@@ -239,7 +239,7 @@ def report_to_systemd(outcome: Round) -> None:
     if outcome.undecided:
         notify(f"STATUS=whether this node is the master is undecided: {outcome.undecided}")
         return
-    active = sum(one.active for one in outcome.incidents.values())
+    active = sum(incident.active for incident in outcome.incidents.values())
     notify(
         f"STATUS={len(outcome.incidents)} incidents, {active} active; "
         f"{len(outcome.waiting)} jobs are waited for; {len(outcome.held)} things are held back"

@@ -329,8 +329,8 @@ class Rounds:
         if may_query and settings.repair_storage:
             world = world._replace(storage=parts.read_storage(world))
         if any(
-            one.maintenance and one.active and not one.state.begun
-            for one in world.incidents.values()
+            incident.maintenance and incident.active and not incident.state.begun
+            for incident in world.incidents.values()
         ):
             world = world._replace(gates=parts.gates(world))
         inputs = Inputs(
@@ -411,7 +411,7 @@ def _held_back(releases: Releases, why: str) -> tuple[Held, ...]:
 
 def open_jobs(incidents: Mapping[str, Incident]) -> set[int]:
     """Numbers of the jobs of open submissions."""
-    return {number for one in _submissions(incidents) for number in one.jobs}
+    return {number for submission in _submissions(incidents) for number in submission.jobs}
 
 
 def _submissions(incidents: Mapping[str, Incident]) -> Iterator[Submission]:
@@ -423,15 +423,15 @@ def _with_waiting(outcome: Round) -> Round:
     """With the jobs of repairs, and those of routine work or of no record that it has seen."""
     numbers = {*outcome.waiting, *open_jobs(outcome.incidents)}
     if outcome.world:
-        numbers |= {one.number for one in outcome.world.routine if one.open}
-        numbers |= {one.number for one in outcome.world.orphans if one.number}
+        numbers |= {job.number for job in outcome.world.routine if job.open}
+        numbers |= {orphan.number for orphan in outcome.world.orphans if orphan.number}
     return outcome._replace(waiting=tuple(sorted(numbers)))
 
 
 def _has_work(incidents: Mapping[str, Incident], observations: Mapping[str, Observation]) -> bool:
     """Whether new nodes for instances may have to be found."""
     ill = (isinstance(seen, Reported) and seen.needs_repair for seen in observations.values())
-    return any(one.active for one in incidents.values()) or any(ill)
+    return any(incident.active for incident in incidents.values()) or any(ill)
 
 
 def _unreadable(faults: Sequence[RecordFault], node: str) -> str:
@@ -442,7 +442,7 @@ def _unreadable(faults: Sequence[RecordFault], node: str) -> str:
 def _about_records(records: Records) -> list[Held]:
     """What is wrong with records: everybody who may write rules can write any number of them."""
     shown = (*records.faults, *records.notes[:_MOST_NOTES])
-    held = [Held(one.uuid, "record", one.text) for one in shown]
+    held = [Held(fault.uuid, "record", fault.text) for fault in shown]
     more = len(records.notes) - _MOST_NOTES
     if more > 0:
         held.append(Held(CLUSTER, "record", f"{more} more filter rules look like incidents"))

@@ -92,30 +92,30 @@ class Trail:
 
         ``incidents``: by uuid, as they were before the decision; ``now``: ns since the epoch.
         """
-        known = {**incidents, **{one.uuid: one for one in decision.records}}
-        tasks = [(one.incident, one.task) for one in decision.started]
-        tasks += [(one.name, one.task) for one in decision.routine]
+        known = {**incidents, **{incident.uuid: incident for incident in decision.records}}
+        tasks = [(started.incident, started.task) for started in decision.started]
+        tasks += [(started.name, started.task) for started in decision.routine]
         return [
-            *(_of_change(one, now) for one in decision.changes),
+            *(_of_change(change, now) for change in decision.changes),
             *(_entry(now, TASK, subject, known, task.step, task.reason) for subject, task in tasks),
             *(
-                _entry(now, TASK, one.holding, known, f"{one.kind}-job", one.sentence)
-                for one in decision.releases.changes
+                _entry(now, TASK, change.holding, known, f"{change.kind}-job", change.sentence)
+                for change in decision.releases.changes
             ),
             *(
-                _entry(now, HELD, one.subject, known, one.brake, one.sentence)
-                for one in self._news(decision, now)
+                _entry(now, HELD, held.subject, known, held.brake, held.sentence)
+                for held in self._news(decision, now)
             ),
         ]
 
     def _news(self, decision: Decision, now: int) -> Iterator[Held]:
         before, self._held = self._held, {}
-        for one in decision.held:
-            key = self._key(one)
+        for held in decision.held:
+            key = self._key(held)
             last = before.get(key)
-            if last is None or _differs(last, one.sentence, now):
-                self._held[key] = one.sentence, now
-                yield one
+            if last is None or _differs(last, held.sentence, now):
+                self._held[key] = held.sentence, now
+                yield held
             else:
                 self._held[key] = last
 
@@ -155,9 +155,9 @@ class ReportedStates:
             return []
         return [
             *(
-                _found(one, now, self._reported.get(uuid, NEW))
-                for uuid, one in sorted(incidents.items())
-                if self._reported.get(uuid) != one.state_name
+                _found(incident, now, self._reported.get(uuid, NEW))
+                for uuid, incident in sorted(incidents.items())
+                if self._reported.get(uuid) != incident.state_name
             ),
             *(
                 AuditEntry(now, CHANGE, uuid, "", "", GONE, state, FORGOTTEN, "its record is gone")
@@ -168,13 +168,13 @@ class ReportedStates:
 
     def _first(self, incidents: Mapping[str, Incident]) -> dict[str, str] | None:
         if self._states is None:
-            return {uuid: one.state_name for uuid, one in incidents.items()}
+            return {uuid: incident.state_name for uuid, incident in incidents.items()}
         before = self._states()
         return None if before is None else _left({**before, **self._own})
 
     def note(self, entries: Iterable[AuditEntry]) -> None:
         """These are reported."""
-        reported = {one.incident: one.after for one in entries if one.kind == CHANGE}
+        reported = {entry.incident: entry.after for entry in entries if entry.kind == CHANGE}
         if self._reported is None:
             self._own |= reported
         else:

@@ -223,7 +223,7 @@ class Poller:
     def set_targets(self, targets: Iterable[Target]) -> None:
         """The nodes of the next poll; new ones are polled at once."""
         before, self._targets = self._targets, tuple(targets)
-        if {one.uuid for one in self._targets} - {one.uuid for one in before}:
+        if {target.uuid for target in self._targets} - {target.uuid for target in before}:
             self._due.set()
 
     def start(self) -> None:
@@ -250,7 +250,7 @@ class Poller:
     def poll(self) -> None:
         """Poll all nodes once, those first that answered last time."""
         begun, targets = time.monotonic(), self._targets
-        nodes = {one.uuid for one in targets}
+        nodes = {target.uuid for target in targets}
         self._publish(nodes, ())
         results: _Results = queue.SimpleQueue()
         running = self._start_workers(sorted(targets, key=self._was_silent), results)

@@ -81,7 +81,7 @@ class Status(NamedTuple):
 
     def held_for(self, subject: str) -> list[Held]:
         """What was not done for an incident (its uuid), a node, a plugin or the cluster."""
-        return [one for one in self.held if one.subject == subject]
+        return [held for held in self.held if held.subject == subject]
 
 
 def reported_object(incident: Incident, found: Observation | None) -> dict[str, Any]:
@@ -107,7 +107,7 @@ def incident_json(
         "tag": incident.tag or incident.ready_tag,
         "tagged": incident.tagged,
         "acknowledged": incident.acknowledged,
-        "open": [_submission_json(one) for one in incident.open],
+        "open": [_submission_json(submission) for submission in incident.open],
         "first-seen": incident.first_seen,
         "observed-since": incident.observed_since,
         "healthy-since": incident.healthy_since,
@@ -136,25 +136,25 @@ def change_json(before: Incident | None, after: Incident | None, event: str, rea
     return json.dumps(content).encode()
 
 
-def _submission_json(one: Submission) -> dict[str, Any]:
+def _submission_json(submission: Submission) -> dict[str, Any]:
     return {
-        "id": one.id,
-        "step": one.step,
-        "nodes": list(one.nodes),
-        "instances": list(one.instances),
-        "jobs": list(one.jobs),
-        "command": one.command,
-        "at": one.at,
+        "id": submission.id,
+        "step": submission.step,
+        "nodes": list(submission.nodes),
+        "instances": list(submission.instances),
+        "jobs": list(submission.jobs),
+        "command": submission.command,
+        "at": submission.at,
     }
 
 
-def held_json(one: Held) -> dict[str, Any]:
+def held_json(held: Held) -> dict[str, Any]:
     """Something that was not done."""
     return {
-        "subject": one.subject,
-        "brake": one.brake,
-        "sentence": one.sentence,
-        "values": {name: _plain(value) for name, value in one.values},
+        "subject": held.subject,
+        "brake": held.brake,
+        "sentence": held.sentence,
+        "values": {name: _plain(value) for name, value in held.values},
     }
 
 
@@ -175,7 +175,7 @@ def daemon_json(status: Status) -> dict[str, Any]:
             "seconds": status.round_seconds,
             "fault": status.round_fault,
         },
-        "rounds": [one._asdict() for one in status.recent],
+        "rounds": [line._asdict() for line in status.recent],
         "poll": {
             "number": status.poll.polls,
             "ended": status.poll.ended,
@@ -186,46 +186,46 @@ def daemon_json(status: Status) -> dict[str, Any]:
             {"node": uuid, "node-name": name, **_observed(status.poll.observations.get(uuid))}
             for uuid, name in sorted(status.nodes.items(), key=lambda one: one[1])
         ],
-        "routine": [_routine_json(one) for one in status.routine],
-        "held": [held_json(one) for one in status.held],
+        "routine": [_routine_json(job) for job in status.routine],
+        "held": [held_json(held) for held in status.held],
     }
 
 
-def _routine_json(one: RoutineJob) -> dict[str, Any]:
+def _routine_json(job: RoutineJob) -> dict[str, Any]:
     return {
-        "job": one.number,
-        "plugin": one.plugin,
-        "step": one.step,
-        "subject": one.subject,
-        "nodes": list(one.nodes),
-        "instances": list(one.instances),
-        "copied-mib": one.copied,
-        "job-status": one.status,
-        "error": one.error,
-        "submitted": one.submitted,
-        "ended": one.ended,
+        "job": job.number,
+        "plugin": job.plugin,
+        "step": job.step,
+        "subject": job.subject,
+        "nodes": list(job.nodes),
+        "instances": list(job.instances),
+        "copied-mib": job.copied,
+        "job-status": job.status,
+        "error": job.error,
+        "submitted": job.submitted,
+        "ended": job.ended,
     }
 
 
 def overview_json(overview: Overview) -> list[dict[str, Any]]:
     """How full each group and node is; MiB, and virtual CPUs."""
     return [
-        {**_filled_json(group.whole), "nodes": [_filled_json(one) for one in group.nodes]}
+        {**_filled_json(group.whole), "nodes": [_filled_json(filled) for filled in group.nodes]}
         for group in overview
     ]
 
 
-def _filled_json(one: Filled) -> dict[str, Any]:
+def _filled_json(filled: Filled) -> dict[str, Any]:
     return {
-        "name": one.name,
-        "notes": list(one.notes),
-        "now": _amounts_json(one.now),
-        "planned": _amounts_json(one.after),
+        "name": filled.name,
+        "notes": list(filled.notes),
+        "now": _amounts_json(filled.now),
+        "planned": _amounts_json(filled.after),
     }
 
 
 def _amounts_json(amounts: Iterable[Amount]) -> dict[str, Any]:
-    return {kind.lower(): one._asdict() for kind, one in zip(KINDS, amounts, strict=False)}
+    return {kind.lower(): amount._asdict() for kind, amount in zip(KINDS, amounts, strict=False)}
 
 
 def observation_word(found: Observation | None) -> str:

@@ -145,13 +145,13 @@ def _master(case: RepairCase) -> Held | None:
 
 def _most_nodes(case: RepairCase) -> Held | None:
     others = {
-        one.node_name
-        for one in case.world.incidents.values()
-        if one.node != case.incident.node and is_under_repair(one)
+        incident.node_name
+        for incident in case.world.incidents.values()
+        if incident.node != case.incident.node and is_under_repair(incident)
     }
     own = any(
-        one.node == case.incident.node and is_under_repair(one)
-        for one in case.world.incidents.values()
+        incident.node == case.incident.node and is_under_repair(incident)
+        for incident in case.world.incidents.values()
     )
     others |= _of_deleted(case.world)
     if own or len(others) < case.config.most_nodes:
@@ -174,7 +174,9 @@ def _of_deleted(world: World) -> set[str]:
 
 def is_under_repair(incident: Incident) -> bool:
     """Whether something is being done to its node."""
-    return incident.state.under_repair or any(one.step not in AFTERWARDS for one in incident.open)
+    return incident.state.under_repair or any(
+        submission.step not in AFTERWARDS for submission in incident.open
+    )
 
 
 def _gate(case: RepairCase) -> Held | None:
@@ -183,14 +185,14 @@ def _gate(case: RepairCase) -> Held | None:
         return None
     own, world = case.node, case.world
     ill = [
-        f"incident {one.uuid} of {one.node_name} ({one.action}) is {one.status}"
-        for one in sorted(world.incidents.values(), key=lambda one: one.uuid)
-        if _closes_gate(one)
+        f"incident {incident.uuid} of {incident.node_name} ({incident.action}) is {incident.status}"
+        for incident in sorted(world.incidents.values(), key=lambda one: one.uuid)
+        if _closes_gate(incident)
     ]
     silent = [
-        f"{one.name} does not answer"
-        for one in world.cluster.nodes
-        if not (one.offline or one.live) and one.vm_capable
+        f"{node.name} does not answer"
+        for node in world.cluster.nodes
+        if not (node.offline or node.live) and node.vm_capable
     ]
     reasons = (*ill, *silent, *world.gates)
     if not reasons:
@@ -214,14 +216,14 @@ def _apart(case: RepairCase) -> Held | None:
     if not case.incident.maintenance or case.incident.state.begun:
         return None
     away = {
-        one.node_name
-        for one in case.world.incidents.values()
-        if one.node != case.incident.node and is_under_repair(one)
+        incident.node_name
+        for incident in case.world.incidents.values()
+        if incident.node != case.incident.node and is_under_repair(incident)
     }
     shared = sorted(
-        f"{one.name} of {', '.join(sorted(away.intersection(one.nodes)))}"
-        for one in case.world.instances_on(case.node.name)
-        if away.intersection(one.nodes)
+        f"{instance.name} of {', '.join(sorted(away.intersection(instance.nodes)))}"
+        for instance in case.world.instances_on(case.node.name)
+        if away.intersection(instance.nodes)
     )
     if not shared:
         return None
@@ -232,7 +234,7 @@ def _apart(case: RepairCase) -> Held | None:
 def storm(case: BrakeCase) -> Held | None:
     """Too many nodes report a fault at the same time, of those about which nothing is known yet."""
     nodes = _unjudged(case.world)
-    ill = sum(_is_ill(case.world, one) for one in nodes)
+    ill = sum(_is_ill(case.world, node) for node in nodes)
     if ill <= 1 or ill <= case.config.storm_share * len(nodes):
         return None
     return braked(
@@ -255,9 +257,9 @@ def _unjudged(world: World) -> list[Node]:
     """All nodes without those that are out of service or excluded, and those whose fault a person
     knows of or was evacuated for."""
     known = {
-        (one.node, one.object_id)
-        for one in world.incidents.values()
-        if one.state.handled or waiting(one, world)
+        (incident.node, incident.object_id)
+        for incident in world.incidents.values()
+        if incident.state.handled or waiting(incident, world)
     }
     return [
         node
@@ -278,7 +280,7 @@ def _object_id(world: World, node: Node) -> str:
 
 def waiting(incident: Incident, world: World) -> set[str]:
     """Names of nodes that it took out of service until a person acknowledges its result."""
-    out = {one.name for one in world.cluster.nodes if one.offline or one.drained}
+    out = {node.name for node in world.cluster.nodes if node.offline or node.drained}
     return out.intersection(incident.demoted) if incident.state.result else set()
 
 
@@ -340,9 +342,10 @@ def _commanded(case: RepairCase) -> int:
     """When the command was begun last, or ended well for another incident of the same object."""
     own = case.incident
     ended = (
-        one.changed
-        for one in case.world.incidents.values()
-        if (one.node, one.object_id) == (own.node, own.object_id) and one.state.succeeded
+        incident.changed
+        for incident in case.world.incidents.values()
+        if (incident.node, incident.object_id) == (own.node, own.object_id)
+        and incident.state.succeeded
     )
     return max([case.commanded, *ended])
 

@@ -42,11 +42,15 @@ def facts_of(world: World) -> ClusterFacts:
     groups = world.groups
     return ClusterFacts(
         {
-            one.name: (one.uuid, one.group, groups[one.group].name if one.group in groups else "")
-            for one in world.cluster.nodes
+            node.name: (
+                node.uuid,
+                node.group,
+                groups[node.group].name if node.group in groups else "",
+            )
+            for node in world.cluster.nodes
         },
-        frozenset(one.name for one in world.cluster.nodes if one.offline),
-        {name: one.nodes for name, one in world.instances.items()},
+        frozenset(node.name for node in world.cluster.nodes if node.offline),
+        {name: instance.nodes for name, instance in world.instances.items()},
     )
 
 
@@ -54,10 +58,10 @@ def opt_out(case: BrakeCase, nodes: Collection[str], instances: Collection[str])
     """Something of it is excluded by a tag."""
     world = case.world
     used = _nodes(world, nodes)
-    groups = {one.group: world.groups[one.group] for one in used if one.group in world.groups}
+    groups = {node.group: world.groups[node.group] for node in used if node.group in world.groups}
     tagged = [
-        *(f"node {one.name}" for one in used if OPT_OUT_TAG in one.tags),
-        *(f"node group {one.name}" for one in groups.values() if OPT_OUT_TAG in one.tags),
+        *(f"node {node.name}" for node in used if OPT_OUT_TAG in node.tags),
+        *(f"node group {group.name}" for group in groups.values() if OPT_OUT_TAG in group.tags),
         *(
             f"instance {name}"
             for name in instances
@@ -90,11 +94,13 @@ def _not_named(case: BrakeCase) -> Held | None:
         return None
     changed = effects.moved | effects.degraded | effects.erased | effects.removed
     known = [world.instances[name] for name in changed if name in world.instances]
-    nodes = (effects.out | effects.cleared | effects.targets).union(*(one.nodes for one in known))
+    nodes = (effects.out | effects.cleared | effects.targets).union(
+        *(instance.nodes for instance in known)
+    )
     nodes -= task.nodes
     instances = effects.touched - task.instances
     if case.evacuated in effects.powered:
-        instances -= {one.name for one in world.instances_on(case.evacuated)}
+        instances -= {instance.name for instance in world.instances_on(case.evacuated)}
     if not (nodes or instances):
         return None
     names = _list(nodes | instances)
@@ -109,9 +115,9 @@ def _opt_out(case: BrakeCase) -> Held | None:
 def _silent(case: BrakeCase) -> Held | None:
     """Silence is no report of a fault: such a node may be fine."""
     silent = [
-        one.name
-        for one in _nodes(case.world, case.effects.out - {case.evacuated})
-        if not isinstance(case.world.observations.get(one.uuid), Reported)
+        node.name
+        for node in _nodes(case.world, case.effects.out - {case.evacuated})
+        if not isinstance(case.world.observations.get(node.uuid), Reported)
     ]
     if not silent:
         return None
@@ -120,7 +126,7 @@ def _silent(case: BrakeCase) -> Held | None:
 
 
 def _master(case: BrakeCase) -> Held | None:
-    masters = [one.name for one in _nodes(case.world, case.effects.out) if one.master]
+    masters = [node.name for node in _nodes(case.world, case.effects.out) if node.master]
     if not masters:
         return None
     return braked(
@@ -132,23 +138,23 @@ def _master(case: BrakeCase) -> Held | None:
 
 
 def _nodes(world: World, names: Collection[str]) -> list[Node]:
-    return [one for one in world.cluster.nodes if one.name in names]
+    return [node for node in world.cluster.nodes if node.name in names]
 
 
 def _stopped(case: BrakeCase) -> Held | None:
     """What may still run on a node that Ganeti does not ask is not started a second time."""
     world, effects = case.world, case.effects
     found = [
-        one
+        instance
         for name in sorted(effects.abandoned)
-        if (one := world.instances.get(name))
-        and (one.up or name in effects.started | effects.created | effects.removed)
-        and not world.is_stopped(one.primary)
+        if (instance := world.instances.get(name))
+        and (instance.up or name in effects.started | effects.created | effects.removed)
+        and not world.is_stopped(instance.primary)
     ]
     if not found:
         return None
     primary = found[0].primary
-    names = [one.name for one in found if one.primary == primary]
+    names = [instance.name for instance in found if instance.primary == primary]
     verb = "runs" if len(names) == 1 else "run"
     return braked(
         case,
@@ -162,14 +168,16 @@ def _stopped(case: BrakeCase) -> Held | None:
 def _confirmed_by(world: World, node: str) -> str:
     """The uuid in the tag of an admin: of the incident of the node, else the node's own."""
 
-    def latest(one: Incident) -> tuple[bool, int, str]:
-        return one.active, one.first_seen, one.uuid
+    def latest(incident: Incident) -> tuple[bool, int, str]:
+        return incident.active, incident.first_seen, incident.uuid
 
     found = world.node(node)
     if found is None:
         return node
     incidents = world.incidents.values()
-    own = [one for one in incidents if one.node == found.uuid and one.state.avoided]
+    own = [
+        incident for incident in incidents if incident.node == found.uuid and incident.state.avoided
+    ]
     return max(own, key=latest).uuid if own else found.uuid
 
 
@@ -198,16 +206,16 @@ def _candidate_pool(case: BrakeCase) -> Held | None:
     they are master_capable, in service and wanted.
     """
     world, lost = case.world, case.effects.ineligible
-    serving = [one for one in world.cluster.nodes if not (one.offline or one.drained)]
-    before = [one for one in serving if one.master or one.master_candidate]
+    serving = [node for node in world.cluster.nodes if not (node.offline or node.drained)]
+    before = [node for node in serving if node.master or node.master_candidate]
     leaving = lost.union(*map(_leaving, world.incidents.values()))
-    rest = [one for one in serving if one.master or one.name not in leaving]
-    kept = [one for one in before if one in rest]
-    capable = sum(one.master_capable is not False for one in rest if one not in kept)
+    rest = [node for node in serving if node.master or node.name not in leaving]
+    kept = [node for node in before if node in rest]
+    capable = sum(node.master_capable is not False for node in rest if node not in kept)
     after = len(kept) + min(capable, max(0, world.candidate_pool_size - len(kept)))
-    others = [one for one in world.cluster.nodes if one.name not in lost and one not in kept]
+    others = [node for node in world.cluster.nodes if node.name not in lost and node not in kept]
     enough = min(2, len(before), world.candidate_pool_size)
-    if after >= enough or not others or all(one.name not in lost for one in before):
+    if after >= enough or not others or all(node.name not in lost for node in before):
         return None
     return braked(
         case,
@@ -231,11 +239,11 @@ def _most_waiting(case: BrakeCase) -> Held | None:
     """No node after the other goes out of service while no person looks at any."""
     world, limit = case.world, case.config.most_waiting
     lost = _nodes(world, case.effects.demoted)
-    new = {one.name for one in lost if not (one.offline or one.drained)}
+    new = {node.name for node in lost if not (node.offline or node.drained)}
     out = {
-        name: f"{name} ({one.status}, incident {one.uuid})"
-        for one in world.incidents.values()
-        for name in _leaving(one) | waiting(one, world)
+        name: f"{name} ({incident.status}, incident {incident.uuid})"
+        for incident in world.incidents.values()
+        for name in _leaving(incident) | waiting(incident, world)
         if name not in new
     }
     if not new or len(out) + len(new) <= limit:

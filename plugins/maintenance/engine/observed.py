@@ -50,7 +50,7 @@ def may_open(ledger: Ledger, node: Node, report: Reported) -> bool:
         return False
     if _has_room(ledger, node, report):
         return True
-    known = sorted(one.uuid for one in _incidents(ledger, node))
+    known = sorted(incident.uuid for incident in _incidents(ledger, node))
     sentence = (
         f"node {node.name} has {len(known)} incidents, {', '.join(known)}, of at most "
         f"{ledger.config.most_incidents}: what it reports now ({report.status}) gets none before "
@@ -84,9 +84,9 @@ def note_opened(ledger: Ledger, incident: Incident) -> None:
 def of_last_day(ledger: Ledger) -> dict[str, tuple[tuple[int, str], ...]]:
     """When incidents were opened; after a restart only the records are left."""
     recorded: dict[str, list[tuple[int, str]]] = {}
-    for one in ledger.incidents.values():
-        known = recorded.setdefault(_key(one.node, one.action), [])
-        known.append((one.first_seen, one.object_id))
+    for incident in ledger.incidents.values():
+        known = recorded.setdefault(_key(incident.node, incident.action), [])
+        known.append((incident.first_seen, incident.object_id))
     return {
         key: tuple(recent[-_COUNTED:])
         for key, times in sorted({**recorded, **ledger.inputs.recent.opened}.items())
@@ -114,7 +114,7 @@ def _opened(ledger: Ledger, node: str, action: str) -> tuple[tuple[int, str], ..
 
 def _incidents(ledger: Ledger, node: Node) -> list[Incident]:
     """Those of a node, the oldest first."""
-    found = ledger.all(lambda one: one.node == node.uuid)
+    found = ledger.all(lambda incident: incident.node == node.uuid)
     return sorted(found, key=lambda one: (one.changed, one.uuid))
 
 
@@ -134,7 +134,7 @@ def _has_room(ledger: Ledger, node: Node, report: Reported) -> bool:
 
 def _is_worst(known: Iterable[Incident], report: Reported) -> bool:
     """Whether a report is more severe than all incidents of its node: it must not be missed."""
-    return all(action_severity(one.action) < severity(report.status) for one in known)
+    return all(action_severity(incident.action) < severity(report.status) for incident in known)
 
 
 def _needs_nothing(ledger: Ledger, incident: Incident) -> bool:
@@ -201,7 +201,7 @@ def _apply_result_tag(ledger: Ledger, incident: Incident, node: Node) -> None:
         return
     before = ledger.inputs.world.incidents[incident.uuid]
     # A tag that was set in this very moment need not be among the node's tags yet.
-    if before.tagged and not any(one.step == TAG for one in incident.open):
+    if before.tagged and not any(submission.step == TAG for submission in incident.open):
         _apply_removed_tag(ledger, incident, node)
 
 
@@ -224,7 +224,9 @@ def _apply_removed_tag(ledger: Ledger, incident: Incident, node: Node) -> None:
 
 
 def _report_unknown_tags(ledger: Ledger) -> None:
-    known = {tag for one in ledger.inputs.world.incidents.values() for tag in one.own_tags}
+    known = {
+        tag for incident in ledger.inputs.world.incidents.values() for tag in incident.own_tags
+    }
     known |= {f"{STOPPED_TAG}{uuid}" for uuid in ledger.world.nodes}
     for node in ledger.world.cluster.nodes:
         for tag in sorted({*node.tags} - known):
@@ -331,10 +333,10 @@ def apply_disks(ledger: Ledger) -> None:
     """Note when the copies of the disks of a node that is evacuated were in sync."""
     for incident in ledger.all(lambda one: one.active and one.action in EVACUATIONS):
         before, found = dict(incident.synced), {}
-        for one in ledger.world.instances_on(ledger.world.nodes[incident.node].name):
-            health, known = ledger.world.disks.get(one.name), before.get(one.name, 0)
+        for instance in ledger.world.instances_on(ledger.world.nodes[incident.node].name):
+            health, known = ledger.world.disks.get(instance.name), before.get(instance.name, 0)
             # Not in each round: the record is written again each time.
             news = health and health.in_sync and health.at - known > _SYNCED_NEWS
             if at := health.at if health and news else known:
-                found[one.name] = at
+                found[instance.name] = at
         ledger.update(incident._replace(synced=tuple(sorted(found.items()))))

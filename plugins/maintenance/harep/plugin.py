@@ -46,11 +46,11 @@ def check_tasks(view: InstanceIndex, interval: float) -> Iterator[Task]:
         before = last.get(subject)
         parts = {subject: those}
         if before and before.failed:
-            parts = {f"disks of {one.name}": [one] for one in those}
+            parts = {f"disks of {instance.name}": [instance] for instance in those}
         for name, instances in parts.items():
-            again = any(view.are_outdated(one) for one in instances)
+            again = any(view.are_outdated(instance) for instance in instances)
             if _is_due(last.get(name), again, interval, view.world.now):
-                yield _task(name, [one.name for one in instances])
+                yield _task(name, [instance.name for instance in instances])
 
 
 def _by_node(view: InstanceIndex) -> dict[str, list[Instance]]:
@@ -82,7 +82,7 @@ def _is_checked(view: InstanceIndex, instance: Instance) -> bool:
 
 def _last(jobs: Collection[RoutineJob]) -> Mapping[str, RoutineJob]:
     """The last check of each subject."""
-    checks = [one for one in jobs if one.step == CHECK_DISKS]
+    checks = [job for job in jobs if job.step == CHECK_DISKS]
     return {one.subject: one for one in sorted(checks, key=lambda one: one.number)}
 
 
@@ -280,7 +280,7 @@ def _untagged(instance: Instance, own: list[RoutineJob]) -> SubmittedRepair | No
     if not repairs:
         return None
     last = max(repairs, key=lambda job: job.number)
-    named = {number for one in tags.read_marks(instance.tags) for number in one.mark.jobs}
+    named = {number for mark in tags.read_marks(instance.tags) for number in mark.mark.jobs}
     tagged = any(job.step == TAG and job.number > last.number and not job.failed for job in own)
     if last.number in named or tagged:
         return None

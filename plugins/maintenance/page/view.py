@@ -166,9 +166,11 @@ _LOOKS: Final = {"healthy": "good", "ill": "bad", "silent": "warn", "refused": "
 def view(status: Status, fault: str, now: int) -> PageView:
     """``fault``: see `PageView.fault`; ``now``: ns since the epoch."""
     incidents = status.incidents
-    names = {one.uuid: f"{one.node_name}: {one.action}" for one in incidents or ()}
+    names = {
+        incident.uuid: f"{incident.node_name}: {incident.action}" for incident in incidents or ()
+    }
     nodes = {name: _node(name, uuid, status) for uuid, name in status.nodes.items()}
-    observed = Counter((one.look, one.word) for one in nodes.values())
+    observed = Counter((view.look, view.word) for view in nodes.values())
     groups = tuple(_groups(status, nodes))
     return PageView(
         status=status,
@@ -176,10 +178,10 @@ def view(status: Status, fault: str, now: int) -> PageView:
         now=now,
         incidents=None
         if incidents is None
-        else tuple(_incident(one, status) for one in sorted(incidents, key=_urgency)),
+        else tuple(_incident(incident, status) for incident in sorted(incidents, key=_urgency)),
         work=(
-            *(_work(task, one) for one in incidents or () for task in one.open),
-            *(_routine(one) for one in status.routine if one.open),
+            *(_work(task, incident) for incident in incidents or () for task in incident.open),
+            *(_routine(job) for job in status.routine if job.open),
         ),
         ended=tuple(
             one for one in sorted(status.routine, key=lambda one: -one.number) if not one.open
@@ -188,7 +190,7 @@ def view(status: Status, fault: str, now: int) -> PageView:
         groups=groups,
         observed=tuple((look, word, n) for (look, word), n in sorted(observed.items())),
         folded=len(nodes) > _UNFOLDED,
-        planned=any(one.whole and one.whole.after for one in groups),
+        planned=any(view.whole and view.whole.after for view in groups),
         history=status.history[: -_OF_ALL - 1 : -1],
     )
 
@@ -198,15 +200,15 @@ def _urgency(incident: Incident) -> tuple[bool, bool, int]:
     return incident.state.look != BAD, not incident.active, incident.first_seen
 
 
-def _incident(one: Incident, status: Status) -> IncidentView:
-    mine = tuple(entry for entry in status.history if entry.incident == one.uuid)
-    seen = status.poll.observations.get(one.node)
+def _incident(incident: Incident, status: Status) -> IncidentView:
+    mine = tuple(entry for entry in status.history if entry.incident == incident.uuid)
+    seen = status.poll.observations.get(incident.node)
     return IncidentView(
-        incident=one,
-        look=one.state.look,
-        reported=json.dumps(reported_object(one, seen), indent=2, ensure_ascii=False),
-        work=tuple(_work(task, one) for task in one.open),
-        held=tuple(status.held_for(one.uuid)),
+        incident=incident,
+        look=incident.state.look,
+        reported=json.dumps(reported_object(incident, seen), indent=2, ensure_ascii=False),
+        work=tuple(_work(task, incident) for task in incident.open),
+        held=tuple(status.held_for(incident.uuid)),
         history=mine[: -_OF_INCIDENT - 1 : -1],
     )
 
@@ -218,10 +220,10 @@ def _work(task: Submission, incident: Incident) -> Work:
     return Work(task.at, incident.node_name, task.step, what, uses)
 
 
-def _routine(one: RoutineJob) -> Work:
-    subject = f"{one.plugin} {one.subject}".rstrip()
-    uses = (*one.nodes, *one.instances)
-    return Work(one.submitted, subject, one.step, f"job {one.number}", uses)
+def _routine(job: RoutineJob) -> Work:
+    subject = f"{job.plugin} {job.subject}".rstrip()
+    uses = (*job.nodes, *job.instances)
+    return Work(job.submitted, subject, job.step, f"job {job.number}", uses)
 
 
 def _held(held: tuple[Held, ...], names: dict[str, str]) -> tuple[HeldView, ...]:
@@ -238,11 +240,11 @@ def _groups(status: Status, nodes: dict[str, NodeView]) -> Iterator[GroupView]:
     if not status.overview and nodes:
         yield GroupView("", None, _sorted(nodes.values()))
     for group in status.overview:
-        members = [(nodes.get(one.name), one) for one in group.nodes]
+        members = [(nodes.get(filled.name), filled) for filled in group.nodes]
         yield GroupView(
             group.whole.name,
             group.whole,
-            _sorted(node._replace(filled=one) for node, one in members if node is not None),
+            _sorted(node._replace(filled=filled) for node, filled in members if node is not None),
         )
 
 

@@ -256,7 +256,7 @@ class _Call:
         ended: Callable[[], None],
         runtime: Runtime,
     ) -> None:
-        self.started = {one.submission: one for one in started}
+        self.started = {start.submission: start for start in started}
         self._make, self._ended = make, ended
         self._lock, self._over, self._beside = threading.Lock(), False, False
         self._outcomes: Mapping[str, TaskOutcome] = {}
@@ -305,9 +305,9 @@ class Calls:
         """The outcome of each submission, unknown where the call goes on."""
         if self._notes:
             try:
-                self._notes.begin(one.submission for one in started)
+                self._notes.begin(start.submission for start in started)
             except StewardError as err:
-                return {one.submission: TaskOutcome(withdrawn=str(err)) for one in started}
+                return {start.submission: TaskOutcome(withdrawn=str(err)) for start in started}
         made = _Call(started, call, self._wake, self._runtime)
         outcomes = made.outcomes(self._wait)
         if outcomes is None:
@@ -336,7 +336,7 @@ class Calls:
             else:
                 self._end(outcomes)
         self._running = left
-        return tuple(one for call in left for one in call.started.values())
+        return tuple(start for call in left for start in call.started.values())
 
     def outcome(self, submission: str) -> TaskOutcome | None:
         """What became of a submission whose call has ended; None where none did in here."""
@@ -345,4 +345,4 @@ class Calls:
     def forget(self, left: Iterable[str]) -> None:
         """Keep the outcomes of these submissions only: the records have the others."""
         kept = set(left)
-        self._known = {key: one for key, one in self._known.items() if key in kept}
+        self._known = {key: outcome for key, outcome in self._known.items() if key in kept}

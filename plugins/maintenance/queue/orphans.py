@@ -84,19 +84,19 @@ def orphans_of(
 
     ``rows``: with ``id`` and ``ops``; ``incidents``: as they are recorded.
     """
-    known = {one.id for incident in incidents for one in incident.open}
+    known = {submission.id for incident in incidents for submission in incident.open}
     found = [*_stored(rows), *_under_way(running)]
-    return tuple(sorted(one for one in found if one.submission not in known))
+    return tuple(sorted(orphan for orphan in found if orphan.submission not in known))
 
 
 def _stored(rows: Iterable[Mapping[str, Any]]) -> Iterator[OrphanJob]:
     for row in rows:
         try:
-            reasons = [one for op in row["ops"] for one in read_reasons(op["reason"])]
+            reasons = [reason for op in row["ops"] for reason in read_reasons(op["reason"])]
         except (KeyError, TypeError, ValueError):
             # Of a damaged job luxid gives no operations.
             continue
-        texts = {one.source: one.text for one in reasons}
+        texts = {reason.source: reason.text for reason in reasons}
         if SUBMISSION_SOURCE in texts:
             yield OrphanJob(
                 row["id"],
@@ -108,7 +108,7 @@ def _stored(rows: Iterable[Mapping[str, Any]]) -> Iterator[OrphanJob]:
 
 
 def _under_way(running: Iterable[AnyStarted]) -> Iterator[OrphanJob]:
-    for one in running:
-        if isinstance(one, Started):
-            nodes, instances = sorted(one.task.nodes), sorted(one.task.instances)
-            yield OrphanJob(0, one.incident, one.submission, tuple(nodes), tuple(instances))
+    for start in running:
+        if isinstance(start, Started):
+            nodes, instances = sorted(start.task.nodes), sorted(start.task.instances)
+            yield OrphanJob(0, start.incident, start.submission, tuple(nodes), tuple(instances))

@@ -51,16 +51,16 @@ def trail(started: RoutineStarted, copied: int) -> list[tuple[str, str]]:
 
 def read_trail(job: FoundJob) -> RoutineJob | None:
     """The job as its reason trail describes it; None when it does not."""
-    reasons = [one for each in job.reasons for one in each if one.source == ROUTINE_SOURCE]
+    reasons = [reason for each in job.reasons for reason in each if reason.source == ROUTINE_SOURCE]
     return _read(job.number, reasons)
 
 
 def _read(number: int, reasons: Iterable[Reason]) -> RoutineJob | None:
-    for one in reasons:
+    for reason in reasons:
         try:
-            facts = load_json(one.text)
+            facts = load_json(reason.text)
             known = {key: facts[key] for key in _FACTS}
-            added = {"number": number, "submitted": one.timestamp}
+            added = {"number": number, "submitted": reason.timestamp}
             job: RoutineJob = from_json(RoutineJob, known | added)
         except (LookupError, TypeError, ValueError):
             continue
@@ -206,12 +206,12 @@ def _submit(started: Sequence[_AnyStarted], luxi: Luxi) -> dict[str, TaskOutcome
     return results
 
 
-def _trails(one: _AnyStarted) -> list[list[tuple[str, str]]]:
+def _trails(started: _AnyStarted) -> list[list[tuple[str, str]]]:
     """Of each job of a task."""
-    if isinstance(one, RoutineStarted):
-        return [trail(one, copied) for copied in one.copied]
-    own = [(JOB_SOURCE, one.incident), (SUBMISSION_SOURCE, one.submission)]
-    return [own] * len(one.task.jobs)
+    if isinstance(started, RoutineStarted):
+        return [trail(started, copied) for copied in started.copied]
+    own = [(JOB_SOURCE, started.incident), (SUBMISSION_SOURCE, started.submission)]
+    return [own] * len(started.task.jobs)
 
 
 def _refusal_of_all(answers: Sequence[Submitted], luxi: Luxi) -> str:
@@ -274,22 +274,34 @@ def look_up(
     the others, handed over by an earlier daemon, that is certain once its calls are over:
     ``before`` returns those that may go on, each with the reason.
     """
-    wanted = [one for one in submissions if not (one.jobs or one.refused or one.command)]
-    running = {one.submission for one in calls.running()}
-    calls.forget(one.id for one in wanted)
-    awaited = {one.id: "luxid has not answered yet" for one in wanted if one.id in running}
-    outcomes = {one.id: calls.outcome(one.id) for one in wanted if one.id not in running}
+    wanted = [
+        submission
+        for submission in submissions
+        if not (submission.jobs or submission.refused or submission.command)
+    ]
+    running = {start.submission for start in calls.running()}
+    calls.forget(submission.id for submission in wanted)
+    awaited = {
+        submission.id: "luxid has not answered yet"
+        for submission in wanted
+        if submission.id in running
+    }
+    outcomes = {
+        submission.id: calls.outcome(submission.id)
+        for submission in wanted
+        if submission.id not in running
+    }
     known = {key: one for key, one in outcomes.items() if one and not one.unknown}
     found = {key: one.numbers for key, one in known.items()}
     refused = {key: one.refused for key, one in known.items() if one.refused}
-    lost = [one for one in wanted if one.id in outcomes.keys() - known.keys()]
+    lost = [submission for submission in wanted if submission.id in outcomes.keys() - known.keys()]
     # Before the queue is read.
-    whys = before([one.id for one in lost if outcomes[one.id] is None])
-    for one, jobs in _in_queue(lost, luxi):
-        if one.id in whys and not _has_all(one, jobs):
-            awaited[one.id] = whys[one.id]
+    whys = before([submission.id for submission in lost if outcomes[submission.id] is None])
+    for submission, jobs in _in_queue(lost, luxi):
+        if submission.id in whys and not _has_all(submission, jobs):
+            awaited[submission.id] = whys[submission.id]
         else:
-            found[one.id] = tuple(job.number for job in jobs)
+            found[submission.id] = tuple(job.number for job in jobs)
     return LookedUp(found, refused, awaited)
 
 
@@ -299,9 +311,12 @@ def _in_queue(
     """The jobs of each submission, archived ones included."""
     if not submissions:
         return []
-    after = min(one.after for one in submissions)
+    after = min(submission.after for submission in submissions)
     jobs = jobs_with_reason(luxi, SUBMISSION_SOURCE, after=after, archived=True)
-    return [(one, [job for job in jobs if one.id in submissions_of(job)]) for one in submissions]
+    return [
+        (submission, [job for job in jobs if submission.id in submissions_of(job)])
+        for submission in submissions
+    ]
 
 
 def submissions_of(job: FoundJob) -> set[str]:
@@ -330,7 +345,9 @@ def job_states(incidents: Iterable[Incident], luxi: Luxi) -> dict[int, JobState]
     A job Ganeti does not know any more is lost, which counts as failed: nothing shows that it has
     succeeded.
     """
-    numbers = sorted({n for one in incidents for open_one in one.open for n in open_one.jobs})
+    numbers = sorted(
+        {n for incident in incidents for open_one in incident.open for n in open_one.jobs}
+    )
     return {state.number: state for state in luxi.states(numbers)}
 
 

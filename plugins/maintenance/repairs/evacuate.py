@@ -83,7 +83,7 @@ class _Places(NamedTuple):
 def empty(case: Evacuation) -> Plan | Emptied:
     """The next task that empties the node; Emptied when there is nothing more to be moved."""
     here = case.here
-    judgements = {**{one.name: judged(case, one) for one in here}, **left_down(case)}
+    judgements = {**{instance.name: judged(case, instance) for instance in here}, **left_down(case)}
     rest = _Places()
     for last in (False, True):
         names = [
@@ -100,12 +100,12 @@ def empty(case: Evacuation) -> Plan | Emptied:
     )
 
 
-def _joined(one: _Places, other: _Places) -> _Places:
+def _joined(places: _Places, other: _Places) -> _Places:
     return _Places(
         None,
-        one.blocked + other.blocked,
-        one.impossible + other.impossible,
-        one.copies + other.copies,
+        places.blocked + other.blocked,
+        places.impossible + other.impossible,
+        places.copies + other.copies,
     )
 
 
@@ -126,7 +126,7 @@ def _leave(case: Evacuation, names: Sequence[str], judgements: Mapping[str, Judg
     from ganeti_steward.allocators.moves.leave_node import Leaving, leave_node
 
     world = case.world
-    failed = {one.instance: frozenset(one.targets) for one in case.incident.attempts}
+    failed = {attempt.instance: frozenset(attempt.targets) for attempt in case.incident.attempts}
     leaving = Leaving(
         case.name,
         names,
@@ -143,14 +143,14 @@ def _leave(case: Evacuation, names: Sequence[str], judgements: Mapping[str, Judg
         copies = tuple(one for one in found.stays if one[0] in alone)
         lasting = tuple(one for one in found.stays if one[0] not in alone)
         return _Places(None, found.blocked, found.impossible + lasting, copies)
-    moved = [one.instance.name for one in found.moves]
+    moved = [move.instance.name for move in found.moves]
     parts = [*_reason(case, moved, judgements), *weaker(found.before, found.after)]
     task = Task(
         MOVE,
-        frozenset({case.name}).union(*(one.nodes for one in found.moves)),
+        frozenset({case.name}).union(*(move.nodes for move in found.moves)),
         frozenset(moved),
         "; ".join(parts),
-        [_job(case, judgements[one.instance.name], one.job) for one in found.moves],
+        [_job(case, judgements[move.instance.name], move.job) for move in found.moves],
         each=tuple(moved),
     )
     return _Places(task)
@@ -200,14 +200,17 @@ def weak_points(case: Evacuation, emptied: Emptied) -> Iterator[str]:
 def _confirmed(case: Evacuation, judgements: Mapping[str, Judgement]) -> Task | None:
     """Have a node that does not answer confirmed to be off, where something waits for it."""
     waiting = any(
-        isinstance(judgements[one.name], Later) and one.primary == case.name for one in case.here
+        isinstance(judgements[instance.name], Later) and instance.primary == case.name
+        for instance in case.here
     )
     return confirm(case) if waiting else None
 
 
 def _prepared(case: Evacuation, judgements: Mapping[str, Judgement]) -> Task | None:
     """The first kind of preparation that some instances need, for all of these."""
-    wanted = {name: one for name, one in judgements.items() if isinstance(one, Prepare)}
+    wanted = {
+        name: judgement for name, judgement in judgements.items() if isinstance(judgement, Prepare)
+    }
     for name, prepare in wanted.items():
         if prepare.step == REPLACE_DISKS:
             if task := _new_copy(case, case.world.instances[name], prepare):
@@ -256,9 +259,9 @@ def _end(case: Evacuation, judgements: Mapping[str, Judgement], rest: _Places) -
     if waiting:
         return Wait(f"{len(waiting)} {on_it} wait: {listed(sorted(waiting))}")
     no_copy = tuple(
-        (name, f"no other node can take a copy of its disks ({one.reason})")
-        for name, one in judgements.items()
-        if isinstance(one, Prepare)
+        (name, f"no other node can take a copy of its disks ({judgement.reason})")
+        for name, judgement in judgements.items()
+        if isinstance(judgement, Prepare)
     )
     unmovable = tuple(sorted(_reasons(judgements, Stays) + rest.impossible + no_copy))
     if not unmovable:

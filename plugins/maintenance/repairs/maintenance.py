@@ -43,7 +43,11 @@ class _MaintenanceCase(NodeCase):
     def mirrored(self) -> list[Instance]:
         """The drbd instances of the node that should run, here or on their other node."""
         found = self.world.instances_on(self.name)
-        return [one for one in found if one.template == "drbd" and one.up and not one.forthcoming]
+        return [
+            instance
+            for instance in found
+            if instance.template == "drbd" and instance.up and not instance.forthcoming
+        ]
 
 
 class PlannedMaintenance(NodeRepair):
@@ -63,9 +67,9 @@ class PlannedMaintenance(NodeRepair):
 
 
 def _next(case: _MaintenanceCase) -> task.Plan:
-    failed = [one for one in case.incident.attempts if one.failed and one.tried]
+    failed = [attempt for attempt in case.incident.attempts if attempt.failed and attempt.tried]
     if failed:
-        return _failed(case, [(one.instance, one.reason) for one in failed])
+        return _failed(case, [(attempt.instance, attempt.reason) for attempt in failed])
     if case.request.worked:
         return _returning(case) or _home(case)
     if not case.world.answers(case.name):
@@ -132,8 +136,10 @@ def _emptying(case: _MaintenanceCase) -> task.Plan | None:
     leaves = _leaves(case)
     if isinstance(leaves, task.Wait):
         return leaves
-    stopping = [(one.instance, [operations.stop(one.instance)]) for one in leaves if not one.target]
-    moving = [(one.instance, [_leaving(one, case)]) for one in leaves if one.target]
+    stopping = [
+        (leave.instance, [operations.stop(leave.instance)]) for leave in leaves if not leave.target
+    ]
+    moving = [(leave.instance, [_leaving(leave, case)]) for leave in leaves if leave.target]
     if moving:
         return _each(case, task.MOVE, "empty", moving)
     return _each(case, task.STOP, "shut down what cannot leave", stopping)
@@ -141,10 +147,10 @@ def _emptying(case: _MaintenanceCase) -> task.Plan | None:
 
 def _avoided(case: _MaintenanceCase, running: Iterable[Instance]) -> task.Wait | None:
     """Where a secondary is not to be used now."""
-    for one in running:
-        for node in one.secondaries:
+    for instance in running:
+        for node in instance.secondaries:
             if why := case.world.avoided_nodes.get(node):
-                return task.Wait(f"{one.name} cannot go to {node}, which {why}")
+                return task.Wait(f"{instance.name} cannot go to {node}, which {why}")
     return None
 
 
@@ -154,8 +160,8 @@ def _leaves(case: _MaintenanceCase) -> tuple[Leave, ...] | task.Wait:
 
     unusable = {*case.world.avoided_nodes} - {case.name}
     nodes = [
-        one._replace(drained=one.drained or one.name in unusable)
-        for one in case.world.cluster.nodes
+        node._replace(drained=node.drained or node.name in unusable)
+        for node in case.world.cluster.nodes
     ]
     cluster = case.world.cluster.replace(nodes)
     options = RollOptions(case.request.choice)
@@ -213,14 +219,14 @@ def _returning(case: _MaintenanceCase) -> task.Plan | None:
 def _connected(case: _MaintenanceCase) -> task.Plan | None:
     """The copies on the node are complete again before anything else is done; None: they are."""
     degraded = []
-    for one in case.mirrored:
-        health = _health(case, one.name)
-        excluded = OPT_OUT_TAG in one.tags
+    for instance in case.mirrored:
+        health = _health(case, instance.name)
+        excluded = OPT_OUT_TAG in instance.tags
         if health and health.faults and not (health.syncing or excluded):
-            if case.incident.attempt(one.name).prepared >= case.settings.move_attempts:
+            if case.incident.attempt(instance.name).prepared >= case.settings.move_attempts:
                 reason = f"its disks stay degraded: {', '.join(health.faults)}"
-                return _failed(case, [(one.name, reason)])
-            degraded.append((one.name, [operations.activate_disks(one.name)]))
+                return _failed(case, [(instance.name, reason)])
+            degraded.append((instance.name, [operations.activate_disks(instance.name)]))
     if degraded:
         return _each(case, task.ACTIVATE, "activate disks of instances with a copy on", degraded)
     return _unsynced(case, "before anything else")
@@ -229,14 +235,14 @@ def _connected(case: _MaintenanceCase) -> task.Plan | None:
 def _unsynced(case: _MaintenanceCase, when: str) -> task.Wait | None:
     """Wait for disks that are not, or not known to be, in sync."""
     reasons = []
-    for one in case.mirrored:
-        health = _health(case, one.name)
+    for instance in case.mirrored:
+        health = _health(case, instance.name)
         if health is None:
-            reasons.append((one.name, "the state of its disks is not known"))
+            reasons.append((instance.name, "the state of its disks is not known"))
         elif not health.in_sync:
             faults = ", ".join(health.faults) or "its disks are being synchronized"
-            faults += f"; it has the tag {OPT_OUT_TAG}" if OPT_OUT_TAG in one.tags else ""
-            reasons.append((one.name, faults))
+            faults += f"; it has the tag {OPT_OUT_TAG}" if OPT_OUT_TAG in instance.tags else ""
+            reasons.append((instance.name, faults))
     if not reasons:
         return None
     of = f"{len(reasons)} of {len(case.mirrored)} instances"
@@ -251,36 +257,40 @@ def _health(case: _MaintenanceCase, name: str) -> DiskHealth | None:
 
 def _home(case: _MaintenanceCase) -> task.Plan:
     """What ran here comes back, as far as it may; then it is over."""
-    away = [one for name in case.request.ran if (one := case.world.instances.get(name)) is not None]
-    down = [one for one in away if _stopped_by_us(case, one)]
+    away = [
+        instance
+        for name in case.request.ran
+        if (instance := case.world.instances.get(name)) is not None
+    ]
+    down = [instance for instance in away if _stopped_by_us(case, instance)]
     if down:
-        jobs = [(one.name, [operations.start(one.name)]) for one in down]
+        jobs = [(instance.name, [operations.start(instance.name)]) for instance in down]
         return _each(case, task.START, "start what was shut down for the maintenance of", jobs)
-    wanted = [one for one in away if one.up and one.primary != case.name]
+    wanted = [instance for instance in away if instance.up and instance.primary != case.name]
     if not case.request.returns or not wanted:
         return task.Done(f"the maintenance of {case.name} is over")
     may, stays = _fitting(case, wanted)
     if not may:
         return task.Done(f"the maintenance of {case.name} is over; not back on it: {listed(stays)}")
-    jobs = [(one.name, [_coming(case, one)]) for one in may]
+    jobs = [(instance.name, [_coming(case, instance)]) for instance in may]
     return _each(case, task.HOME, "bring back to", jobs, case.name)
 
 
-def _stopped_by_us(case: _MaintenanceCase, one: Instance) -> bool:
+def _stopped_by_us(case: _MaintenanceCase, instance: Instance) -> bool:
     """Whether it was shut down here: what can migrate was not."""
     from ganeti_steward.allocators.rolling.fleet import obstacle_to_migration
 
-    stopping = case.request.choice == "stop" and one.state == "down"
-    return stopping and one.primary == case.name and bool(obstacle_to_migration(one))
+    stopping = case.request.choice == "stop" and instance.state == "down"
+    return stopping and instance.primary == case.name and bool(obstacle_to_migration(instance))
 
 
-def _coming(case: _MaintenanceCase, one: Instance) -> dict[str, object]:
+def _coming(case: _MaintenanceCase, instance: Instance) -> dict[str, object]:
     from ganeti_steward.allocators.rolling.fleet import COPY, FAIL_OVER, MIGRATE
     from ganeti_steward.allocators.rolling.fleet import obstacle_to_migration as obstacle
 
-    copied = one.template in ("plain", "file")
-    how = COPY if copied else FAIL_OVER if obstacle(one) else MIGRATE
-    return _moving(how)(one.name, None if one.secondaries else case.name)
+    copied = instance.template in ("plain", "file")
+    how = COPY if copied else FAIL_OVER if obstacle(instance) else MIGRATE
+    return _moving(how)(instance.name, None if instance.secondaries else case.name)
 
 
 def _fitting(
@@ -290,6 +300,8 @@ def _fitting(
     from ganeti_steward.allocators.rolling.coming import coming_back
 
     site_rules = case.context.site_rules
-    found = coming_back(case.world.cluster, case.name, [one.name for one in wanted], site_rules)
-    may = [one for one in wanted if one.name in found.may]
+    found = coming_back(
+        case.world.cluster, case.name, [instance.name for instance in wanted], site_rules
+    )
+    may = [instance for instance in wanted if instance.name in found.may]
     return may, [(name, why) for name, why in found.stays if name not in found.may]

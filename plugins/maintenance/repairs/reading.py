@@ -58,12 +58,12 @@ def read_disks(
     queries = list(_queries(world, jobs))
     if not queries:
         return {}
-    trails = [[(JOB_SOURCE, one.incident)] for one in queries]
+    trails = [[(JOB_SOURCE, pair.incident)] for pair in queries]
     try:
-        states = run_short(luxi, [check_job(one.names) for one in queries], trails, sleep)
+        states = run_short(luxi, [check_job(pair.names) for pair in queries], trails, sleep)
     except StewardError:
         return {}
-    found = (read_check(one.results, world.now) for one in states if one.status == SUCCESS)
+    found = (read_check(state.results, world.now) for state in states if state.status == SUCCESS)
     return {name: health for each in found for name, health in each.items()}
 
 
@@ -73,14 +73,14 @@ def _queries(world: World, jobs: Mapping[int, JobState]) -> Iterator[_NodePair]:
         if not (node and _needs_reading(incident, jobs) and world.answers(node.name)):
             continue
         by_other: dict[str, list[str]] = {}
-        for one in world.instances_on(node.name):
+        for instance in world.instances_on(node.name):
             if (
-                one.template == "drbd"
-                and one.up
-                and (incident.maintenance or one.primary == node.name)
+                instance.template == "drbd"
+                and instance.up
+                and (incident.maintenance or instance.primary == node.name)
             ):
-                other = next(name for name in one.nodes if name != node.name)
-                by_other.setdefault(other, []).append(one.name)
+                other = next(name for name in instance.nodes if name != node.name)
+                by_other.setdefault(other, []).append(instance.name)
         for other, names in sorted(by_other.items()):
             if world.answers(other):
                 yield _NodePair(incident.uuid, tuple(names))
@@ -90,7 +90,9 @@ def _needs_reading(incident: Incident, jobs: Mapping[int, JobState]) -> bool:
     """While it waits to begin they are read once, so that it is known when they were in sync."""
     if not incident.active or incident.action not in (*EVACUATIONS, MAINTENANCE):
         return False
-    if not all(one.jobs and _have_ended(one.jobs, jobs) for one in incident.open):
+    if not all(
+        submission.jobs and _have_ended(submission.jobs, jobs) for submission in incident.open
+    ):
         return False
     return incident.state.begun or not (incident.synced or incident.maintenance)
 
@@ -106,16 +108,16 @@ _WORST_LAST: Final = (GOOD, DEGRADED, UNKNOWN, FAULTY)
 
 def nodes_to_read(world: World) -> list[str]:
     """Names of the nodes whose storage a repair has to know, sorted."""
-    incidents = [one for one in world.incidents.values() if one.node in world.nodes]
-    known = {(one.node, one.object_id) for one in incidents}
-    wanted = {one.node for one in incidents if _is_about_storage(one, world)} | {
+    incidents = [incident for incident in world.incidents.values() if incident.node in world.nodes]
+    known = {(incident.node, incident.object_id) for incident in incidents}
+    wanted = {incident.node for incident in incidents if _is_about_storage(incident, world)} | {
         uuid
         for uuid, report in world.observations.items()
         if isinstance(report, Reported) and report.needs_repair and uuid in world.nodes
         # There is no incident of it yet.
         if (uuid, report.object_id) not in known and failing_volumes(report.original)
     }
-    busy = {name for one in incidents for each in one.open for name in each.nodes}
+    busy = {name for incident in incidents for each in incident.open for name in each.nodes}
     return sorted({world.nodes[uuid].name for uuid in wanted} - busy)
 
 
@@ -150,23 +152,25 @@ def _read(
     group = str(luxi.info()["volume_group_name"])
     jobs = [_job(name, world) for name in nodes]
     states = run_short(luxi, jobs, [_trail(name, world) for name in nodes], sleep)
-    return {name: _storage(group, world, one) for name, one in zip(nodes, states, strict=True)}
+    return {name: _storage(group, world, state) for name, state in zip(nodes, states, strict=True)}
 
 
 def _trail(node: str, world: World) -> list[tuple[str, str]]:
     """Sources and texts of the reasons for the job: the incidents it is for, and the node."""
     uuids = sorted(
-        one.uuid
-        for one in world.incidents.values()
-        if one.node in world.nodes
-        and world.nodes[one.node].name == node
-        and _is_about_storage(one, world)
+        incident.uuid
+        for incident in world.incidents.values()
+        if incident.node in world.nodes
+        and world.nodes[incident.node].name == node
+        and _is_about_storage(incident, world)
     )
     return [(JOB_SOURCE, text) for text in (*uuids, f"storage of node {node}")]
 
 
 def _job(node: str, world: World) -> Job:
-    instances = [one.name for one in world.instances_on(node) if one.template == "drbd"]
+    instances = [
+        instance.name for instance in world.instances_on(node) if instance.template == "drbd"
+    ]
     job: Job = [
         {
             "OP_ID": "OP_NODE_QUERY_STORAGE",

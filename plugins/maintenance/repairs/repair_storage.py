@@ -76,7 +76,7 @@ def _rest(case: StorageCase, waiting: _Reasons, lost: _Reasons) -> task.Plan:
     if lost:
         what = f"{counted(len(lost), 'instance')} {where} cannot be replaced away: {_text(lost)}"
         return task.Failed(what, lost)
-    orphans = sorted({one.name for one in case.parts()})
+    orphans = sorted({volume.name for volume in case.parts()})
     return task.Wait(f"logical volumes {where} belong to no known instance: {listed(orphans)}")
 
 
@@ -158,7 +158,7 @@ def _to_another_node(
 def _task(
     case: StorageCase, instance: Instance, nodes: frozenset[str], job: Job, how: str
 ) -> task.Task:
-    on = sorted({one.on for one in case.parts() if one.instance == instance.name})
+    on = sorted({volume.on for volume in case.parts() if volume.instance == instance.name})
     where = f"{listed(on)} of node" if on else "node"
     return task.Task(
         task.REPLACE_DISKS,
@@ -215,7 +215,7 @@ def _repair_group(case: StorageCase, waiting: str = "") -> task.Plan:
     return task.Task(
         task.REPAIR_STORAGE,
         frozenset({name}),
-        frozenset(one.name for one in case.world.instances_on(name)),
+        frozenset(instance.name for instance in case.world.instances_on(name)),
         f"take {counted(case.missing, 'missing physical volume')} out of volume group "
         f"{case.storage.group} of node {name}: {left}every instance has a good copy elsewhere",
         [[repair_storage(name, case.storage.group)]],
@@ -238,7 +238,7 @@ def _open(case: StorageCase) -> task.Plan:
     if fault := opening_fault(case):
         return task.Wait(fault)
     node = case.node.name
-    closed = [one.name for one in case.present() if not one.allocatable]
+    closed = [volume.name for volume in case.present() if not volume.allocatable]
     job: Job = [set_allocatable(node, one, True) for one in closed]
     job.append(remove_tags("node", node, [case.incident.closed_tag]))
     reason = f"open {listed(case.named)} on node {node}: the incident was acknowledged"

@@ -41,15 +41,15 @@ class StorageCase(NamedTuple):
 
     def present(self) -> list[PhysicalVolume]:
         """The failing volumes that LVM still finds."""
-        return [one for one in self.storage.physical if self._is_named(one)]
+        return [volume for volume in self.storage.physical if self._is_named(volume)]
 
-    def _is_named(self, one: PhysicalVolume) -> bool:
-        return one.name in self.named
+    def _is_named(self, volume: PhysicalVolume) -> bool:
+        return volume.name in self.named
 
     @property
     def missing(self) -> int:
         """How many physical volumes of the node LVM misses."""
-        return sum(one.name == MISSING for one in self.storage.physical)
+        return sum(volume.name == MISSING for volume in self.storage.physical)
 
     @property
     def has_missing(self) -> bool:
@@ -66,10 +66,10 @@ class StorageCase(NamedTuple):
 
         None while anything else is closed, which such a tag may be about.
         """
-        closed = {one.name for one in self.storage.physical if not one.allocatable}
+        closed = {volume.name for volume in self.storage.physical if not volume.allocatable}
         if closed - {*self.named, MISSING}:
             return []
-        known = {one.closed_tag for one in self.world.incidents.values()}
+        known = {incident.closed_tag for incident in self.world.incidents.values()}
         return sorted(
             tag
             for tag in {*self.node.tags} - known - {self.incident.closed_tag}
@@ -78,14 +78,18 @@ class StorageCase(NamedTuple):
 
     def to_close(self) -> list[str]:
         """Failing volumes that are still open; LVM closes none while one is missing."""
-        return [] if self.has_missing else [one.name for one in self.present() if one.allocatable]
+        return (
+            []
+            if self.has_missing
+            else [volume.name for volume in self.present() if volume.allocatable]
+        )
 
     def unknown_volumes(self) -> str:
         """What is wrong with the names of the report; empty when they can be right.
 
         A volume that was closed may be gone: it is missing now, or was taken out of the group.
         """
-        known = {one.name for one in self.storage.physical}
+        known = {volume.name for volume in self.storage.physical}
         unknown = [one for one in self.named if one not in known]
         if not unknown or self.is_closed or self.has_missing:
             return ""
@@ -97,15 +101,17 @@ class StorageCase(NamedTuple):
     def open_space(self) -> float:
         """Free MiB on the volumes of the node that are there, open and not named as failing."""
         return sum(
-            one.free
-            for one in self.storage.physical
-            if one.allocatable and one.name != MISSING and not self._is_named(one)
+            volume.free
+            for volume in self.storage.physical
+            if volume.allocatable and volume.name != MISSING and not self._is_named(volume)
         )
 
     def parts(self) -> list[LogicalVolume]:
         """Logical volumes on failing or missing physical volumes."""
-        good = {one.name for one in self.storage.physical if not self._is_named(one)} - {MISSING}
-        return [one for one in self.storage.logical if one.on not in good]
+        good = {volume.name for volume in self.storage.physical if not self._is_named(volume)} - {
+            MISSING
+        }
+        return [volume for volume in self.storage.logical if volume.on not in good]
 
     def copy_is_synced(self, instance: Instance) -> bool:
         """Whether all copies on other nodes are good and complete, as Ganeti requires in place."""
@@ -129,16 +135,17 @@ class StorageCase(NamedTuple):
 
     def affected(self) -> list[Instance]:
         """Instances on failing or missing volumes, and those whose volumes were taken away."""
-        names = {one.instance for one in self.parts()}
+        names = {volume.instance for volume in self.parts()}
         return [
-            one
-            for one in self.world.instances_on(self.node.name)
-            if one.name in names or (self.is_lost_primary(one) and self._lacks_volumes(one))
+            instance
+            for instance in self.world.instances_on(self.node.name)
+            if instance.name in names
+            or (self.is_lost_primary(instance) and self._lacks_volumes(instance))
         ]
 
     def _lacks_volumes(self, instance: Instance) -> bool:
         """Whether some of its volumes are gone, as after the repair of the volume group."""
-        found = {one.name for one in self.storage.logical if one.instance == instance.name}
+        found = {volume.name for volume in self.storage.logical if volume.instance == instance.name}
         # Each disk has two volumes, for data and metadata.
         return len(found) < 2 * len(instance.disks)
 
@@ -149,7 +156,7 @@ class StorageCase(NamedTuple):
             return False
         if not {one.instance for one in self.parts()} <= {one.name for one in left}:
             return False
-        return sum(one.disk_space for one in left) <= self.open_space()
+        return sum(instance.disk_space for instance in left) <= self.open_space()
 
     def primary_fault(self, instance: Instance) -> str:
         """Why nothing can be done to an instance that runs here; empty when something can be.
@@ -224,7 +231,7 @@ def _node_faults(case: StorageCase) -> Iterator[str]:
     report = world.observations.get(case.node.uuid)
     if not isinstance(report, Reported):
         yield f"node {name} gives no valid report"
-    others = {node for one in world.instances_on(name) for node in one.nodes} - {name}
+    others = {node for instance in world.instances_on(name) for node in instance.nodes} - {name}
     for node in world.cluster.nodes:
         if node.name in others and (fault := _node_fault(case, node)):
             yield f"node {node.name} {fault}"
@@ -267,7 +274,7 @@ def opening_fault(case: StorageCase) -> str:
         return f"{closed}: a physical volume of the node is missing, LVM changes nothing then"
     if other := _other_incident(case):
         return f"{closed}: incident {other.uuid} ({other.status}) names it, too"
-    absent = sorted({*case.named} - {one.name for one in case.present()})
+    absent = sorted({*case.named} - {volume.name for volume in case.present()})
     if absent:
         return (
             f"{closed}: the node has no physical volume {listed(absent)}; add it to the volume "
