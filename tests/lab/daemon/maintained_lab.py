@@ -13,52 +13,33 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 import psutil
-from thorough import often
 
-from ganeti_steward.core.ganeti.luxi import Luxi
 from ganeti_steward.diagnose.agent.memory import FILE, Remembered, written
-from ganeti_steward.plugins.filters.filter_rules import PAUSE, FilterRule, FilterRules
+from ganeti_steward.plugins.filters.filter_rules import FilterRules
 from ganeti_steward.plugins.maintenance.edges.store import Store
 from ganeti_steward.plugins.maintenance.queue.job_search import FoundJob, jobs_with_reason
-from ganeti_steward.plugins.model.incident import STOPPED_TAG, Incident
+from ganeti_steward.plugins.model.incident import Incident
 
-from ..cluster import PROGRAMS, Lab, op, tagged, until
+from ..cluster import PROGRAMS, op, until
+from ..drbd_lab import NODES, DrbdLab
 from .faults.watched import Runs, watched
 from .node_files import AGENT_SECTIONS, DAEMON_SECTION, DIAGNOSE_COMMAND, OK, REPAIR_COMMAND
 
-NODES: Final = tuple(f"node{i}.lab" for i in range(1, 7))
-#: Other masters are needed by the thorough tests only, and each costs time.
-CANDIDATES: Final = often(1, 3)
 #: What only reads something for the daemon.
 READS: Final = frozenset({"OP_NODE_QUERY_STORAGE", "OP_INSTANCE_QUERY_DATA"})
 #: Those with an agent; the others are silent.
 WITH_AGENT: Final = ("node1.lab", "node2.lab", "node3.lab", "node6.lab")
 
 
-class MaintainedLab(Lab):
+class MaintainedLab(DrbdLab):
     """A lab whose nodes have agents, and whose master runs the daemon when a test starts it."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
-        self.master = NODES[0]
         self.agents: dict[str, subprocess.Popen[bytes]] = {}
         self.logs: list[IO[bytes]] = []
 
-    def make(self, archive: Path) -> None:
-        """Bring up a new lab; the archive is not written."""
-        sizes = ["--nodes", str(len(NODES)), "--candidates", str(CANDIDATES)]
-        self._program("lab-up", *sizes, "--fake-drbd")
-
-    @property
-    def luxi(self) -> Luxi:
-        """The luxid of the node that is the master now."""
-        return Luxi(str(self.directory / "nodes" / self.master / "run/ganeti/socket/ganeti-query"))
-
     # Files of nodes
-
-    def etc(self, node: str) -> Path:
-        """The node's /etc/ganeti."""
-        return self.directory / "nodes" / node / "etc-ganeti"
 
     def report(self, node: str, found: Mapping[str, Any]) -> None:
         """What the node's diagnose command prints from now on; diagnosed at once, as cron does."""
@@ -80,16 +61,6 @@ class MaintainedLab(Lab):
             yield
         finally:
             file.unlink()
-
-    @contextmanager
-    def held_jobs(self, operation: str) -> Iterator[None]:
-        """Jobs with this operation stay queued until the end of the block."""
-        chosen = ["opcode", ["=", "OP_ID", operation]]
-        rule = FilterRules(self.luxi).write(FilterRule("", predicates=(chosen,), action=PAUSE))
-        try:
-            yield
-        finally:
-            FilterRules(self.luxi).delete(rule)
 
     def repair_input(self, node: str) -> dict[str, Any]:
         """What the node's repair command got."""
@@ -176,16 +147,6 @@ class MaintainedLab(Lab):
             del self.environment["PYTHONPATH"]
             shutil.rmtree(folder)
 
-    def fail_over(self, node: str) -> None:
-        """Make another node the master.
-
-        Where the old master wrote its configuration at the same time, candidates keep that one
-        until the new master writes again.
-        """
-        self.on(node, "gnt-cluster", "master-failover", "--yes-do-it")
-        self.master = node
-        self.on(node, "gnt-cluster", "redist-conf")
-
     def _start(self, node: str, log: str, *arguments: str) -> subprocess.Popen[bytes]:
         out = (self.directory / f"{log}.log").open("ab")
         self.logs.append(out)
@@ -197,111 +158,10 @@ class MaintainedLab(Lab):
             env=self.environment,
         )
 
-    def steward(self, *arguments: str, node: str = NODES[0]) -> subprocess.CompletedProcess[str]:
-        """Run a command of gnt-steward on a node."""
-        return subprocess.run(
-            [str(PROGRAMS / "lab-run"), "-n", node, str(self.programs / "gnt-steward"), *arguments],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=300,
-            env=self.environment,
-            check=False,
-        )
-
     def kill(self, process: subprocess.Popen[bytes]) -> None:
         """Kill a program without a chance to write anything."""
         signal_program(process, signal.SIGKILL)
         process.wait(300)
-
-    def storage(self, *arguments: str, node: str = NODES[0]) -> None:
-        """Set the simulated storage of a node, or of all."""
-        self.on(node, "lab-storage", *arguments)
-
-    def set_open(self, node: str, volume: str, *, is_open: bool = True) -> None:
-        """Open or close a physical volume for new logical volumes."""
-        changes = {"allocatable": is_open}
-        self.do(
-            op(
-                "NODE_MODIFY_STORAGE",
-                node_name=node,
-                storage_type="lvm-pv",
-                name=volume,
-                changes=changes,
-            )
-        )
-
-    def place(self, *instances: tuple[str, str, str], up: bool = True) -> None:
-        """Create instances at the same time: name, template, ``primary[:secondary]``."""
-        more = {} if up else {"start": False, "no_install": True}
-        jobs = [[{**self._created(*one), **more}] for one in instances]
-        numbers = [int(self.luxi.call("SubmitJob", job)) for job in jobs]
-        until(lambda: all(state.ended for state in self.luxi.states(numbers)))
-        states = self.luxi.states(numbers)
-        assert {state.status for state in states} == {"success"}, states
-
-    def _created(self, name: str, template: str, nodes: str) -> dict[str, Any]:
-        primary, _, secondary = nodes.partition(":")
-        more: dict[str, Any] = {"snode": secondary} if secondary else {}
-        if template == "ext":
-            more["disks"] = [{"size": 512, "provider": "labext"}]
-        return self.create(name, primary, template, **more)
-
-    def power_off(self, node: str) -> None:
-        """End the node daemon of a node and all its instances."""
-        self.stop_noded(node)
-        self.storage("power-off", node=node)
-        self.end_instances(node)
-
-    def stop_noded(self, node: str) -> None:
-        """End the node daemon of a node: what runs there runs on, and Ganeti cannot ask."""
-        self.on(node, "/usr/lib/ganeti/daemon-util", "stop", "ganeti-noded")
-
-    def running(self, node: str) -> set[str]:
-        """The instances that really run on a node, whether Ganeti can see them or not."""
-        folder = self._hypervisor(node)
-        return {one.name for one in folder.iterdir()} if folder.exists() else set()
-
-    def end_instances(self, node: str) -> None:
-        """What runs on a node ends there, without Ganeti."""
-        for name in self.running(node):
-            (self._hypervisor(node) / name).unlink(missing_ok=True)
-
-    def _hypervisor(self, node: str) -> Path:
-        return self.directory / "nodes" / node / "run/ganeti/fake-hypervisor"
-
-    @contextmanager
-    def without_power(self, *nodes: str) -> Iterator[None]:
-        """The nodes have no power and are offline, until the end of the block."""
-        roles = [op("NODE_SET_PARAMS", node_name=node, auto_promote=True) for node in nodes]
-        self.do(*({**one, "offline": True} for one in roles))
-        for node in nodes:
-            self.power_off(node)
-        try:
-            yield
-        finally:
-            for node in nodes:
-                self.power_on(node)
-            self.do(*({**one, "offline": False} for one in roles))
-
-    def watched(self) -> AbstractContextManager[Runs]:
-        """Look at all nodes all the time for where instances run, until the end of the block."""
-        return watched(self.directory)
-
-    def confirm_off(self, *nodes: str) -> None:
-        """Set the tags by which an admin says that nothing of Ganeti runs on these nodes."""
-        rows = self.luxi.rows("node", ("name", "uuid"))
-        uuids = {row["name"]: row["uuid"] for row in rows}
-        self.do(*(tagged("node", node, STOPPED_TAG + uuids[node]) for node in nodes))
-
-    def power_on(self, node: str) -> None:
-        """Start the node daemon of a node again."""
-        self.on(node, "/usr/lib/ganeti/daemon-util", "start", "ganeti-noded")
-
-    def on(self, node: str, *command: str) -> None:
-        """Run a command on a node; it must succeed."""
-        done = self._run([str(PROGRAMS / "lab-run"), "-n", node, *command])
-        assert done.returncode == 0, done.stdout
 
     def story(self, lines: int = 40) -> str:
         """What the daemons last printed and logged, and where everything is now."""
@@ -313,6 +173,10 @@ class MaintainedLab(Lab):
         nodes = self.luxi.rows("node", ("name", "role", "tags", "pinst_list", "sinst_list"))
         jobs = self.luxi.rows("job", ("id", "status", "summary", "opresult"))
         return "\n".join(map(str, [*parts, *nodes, *self.incidents.values(), *jobs[-lines:]]))
+
+    def watched(self) -> AbstractContextManager[Runs]:
+        """Look at all nodes all the time for where instances run, until the end of the block."""
+        return watched(self.directory)
 
     def reset(self) -> None:
         """All nodes in their first roles and reported as fine, with nothing left on them."""
@@ -337,31 +201,12 @@ class MaintainedLab(Lab):
                 if row["tags"]
             ),
         )
-        self._restore_candidates()
+        self.restore_candidates()
         self.remove(*self.instances())
         for node in NODES:
             self.end_instances(node)
             # Ganeti leaves the volumes of an instance on nodes that are offline.
             self.storage("empty", node=node)
-
-    def _restore_candidates(self) -> None:
-        """Have the first nodes be the master candidates again: only such a one can be the master.
-
-        Ganeti promotes others while one is offline, and takes it back as a regular node.
-        """
-        roles = {
-            row["name"]: (row["master_candidate"], row["name"] in NODES[:CANDIDATES])
-            for row in self.luxi.rows("node", ("name", "master_candidate"))
-        }
-        # First those that are to be one, so that there are never too few.
-        for wanted in (True, False):
-            self.do(
-                *(
-                    op("NODE_SET_PARAMS", node_name=node, master_candidate=wanted)
-                    for node, (now, then) in roles.items()
-                    if then == wanted != now
-                )
-            )
 
     def down(self) -> None:
         """End the lab with everything in it."""
@@ -397,19 +242,6 @@ class MaintainedLab(Lab):
     def open_steps(self) -> set[str]:
         """The steps that are under way."""
         return {one.step for incident in self.incidents.values() for one in incident.open}
-
-    def node(self, name: str, *fields: str) -> list[Any]:
-        """Fields of a node."""
-        rows = self.luxi.rows("node", ("name", *fields))
-        (row,) = (row for row in rows if row["name"] == name)
-        return [row[field] for field in fields]
-
-    def volumes(self, node: str) -> dict[str, bool]:
-        """Physical volume of a node -> whether it is open for new logical volumes."""
-        (number,) = self.luxi.storage_jobs("lvm-pv", ("name", "allocatable"), [node])
-        until(lambda: self.luxi.states([number])[0].ended)
-        (rows,) = self.luxi.states([number])[0].results
-        return dict(rows)
 
     def incident(self, node: str, seconds: float = 300) -> Incident:
         """The only incident of a node, as soon as there is one."""

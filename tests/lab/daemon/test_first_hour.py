@@ -16,7 +16,8 @@ from paths import DOCS
 from sources import copy_sources
 
 from ..cluster import PROGRAMS, until
-from .maintained_lab import NODES, MaintainedLab
+from ..drbd_lab import NODES
+from .maintained_lab import MaintainedLab
 
 PAGE: Final = DOCS / "tutorial" / "first-hour.md"
 INSTALLED: Final = "/opt/ganeti-steward/bin/"

@@ -10,7 +10,8 @@ import pytest
 from ganeti_steward.plugins.model.incident import COMPLETED
 
 from ...cluster import until
-from ..maintained_lab import NODES, MaintainedLab
+from ...drbd_lab import NODES
+from ..maintained_lab import MaintainedLab
 from ..node_files import EVACUATE
 from .breaking import TRANSFER, held_job, in_group, kill_daemon, migrations, start_daemon
 from .findings import all_well, data, ignores_consistency

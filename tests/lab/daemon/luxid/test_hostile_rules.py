@@ -11,7 +11,8 @@ from ganeti_steward.plugins.filters.rule_notes import RECORD_SOURCE
 from ganeti_steward.plugins.maintenance.edges.record import write_record
 from ganeti_steward.plugins.model.incident import Incident, Submission
 
-from ..maintained_lab import NODES, MaintainedLab
+from ...drbd_lab import NODES
+from ..maintained_lab import MaintainedLab
 from ..node_files import EVACUATE, REPAIR
 
 _UUID: Final = "aaaaaaa{}-0000-4000-8000-000000000000"

@@ -7,7 +7,8 @@ import pytest
 from ganeti_steward.plugins.model.incident import Incident
 
 from ...cluster import until
-from ..maintained_lab import NODES, MaintainedLab
+from ...drbd_lab import NODES
+from ..maintained_lab import MaintainedLab
 
 pytestmark = pytest.mark.thorough
 
