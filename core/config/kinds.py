@@ -40,6 +40,14 @@ class Each(NamedTuple):
     default: Any
 
 
+def request_types() -> Collection[str]:
+    """Ganeti's names of all request types."""
+    # Only the section of the allocators needs them.
+    from ganeti_steward.core.model.requests import HOOKS
+
+    return HOOKS
+
+
 def number(low: float = -inf, high: float = inf) -> ValueKind:
     """A number within limits."""
     return _bounded("number", int | float, low, high)

@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, TypeVar
 
-from ganeti_steward.core.model.requests import HOOKS
-
 if TYPE_CHECKING:
     # Looked up by the declaration's reader only: an allocator's start should not pay for it.
     from ganeti_steward.core.config.kinds import (
@@ -21,6 +19,7 @@ if TYPE_CHECKING:
         Each,
         number,
         one_of,
+        request_types,
         whole,
     )
 
@@ -41,7 +40,7 @@ class Allocators(NamedTuple):
 
     chains: Annotated[
         Mapping[str, tuple[str, ...]],
-        Each(HOOKS, NAMES, _BALANCED),
+        Each(request_types(), NAMES, _BALANCED),
         "Allocators tried in this order until one succeeds: names, or command:/path/of/a/program. "
         "An empty list refuses the requests.",
     ] = _NOTHING
