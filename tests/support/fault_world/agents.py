@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from fault_world.checks.answers import Answers
 from fault_world.clock import SECOND, Process
 from ganeti_steward.core.canonical_json import canonical_object
 from ganeti_steward.core.errors import StewardError
@@ -110,6 +111,18 @@ class Agent:
         """What became of a command; after this it is not started any more."""
         return self._known.setdefault(submission, RepairState(NEVER))
 
+    def runs(self, submission: str) -> bool:
+        """Whether a command runs that has not taken longer than any may take."""
+        state = self._known.get(submission)
+        limit = self._world.settings.command_time_limit
+        passed = self._world.clock.now // SECOND - (state.started if state else 0)
+        return state is not None and state.state == RUNNING and passed < limit
+
+    def succeeded(self, submission: str) -> bool:
+        """Whether a command has ended well."""
+        state = self._known.get(submission)
+        return state is not None and state.state == ENDED and state.outcome.status == 0
+
     def lost(self) -> None:
         """The node was off: what ran has not ended in a way that is known."""
         for key, state in self._known.items():
@@ -127,8 +140,10 @@ class WorldAgents:
         settings: Maintd,
         runtime: Runtime,
         wake: Callable[[], None],
+        answers: Answers,
     ) -> None:
         self._world, self._settings, self._runtime, self._wake = world, settings, runtime, wake
+        self._answers = answers
         self._targets: tuple[Target, ...] = ()
         self._seen: dict[str, Observation] = {}
         calls = AgentCalls(self._repair, self._ask, settings.command_time_limit)
@@ -142,7 +157,7 @@ class WorldAgents:
             self._runtime.sleep(self._settings.poll_interval)
 
     def _poll_one(self, target: Target) -> None:
-        now = self._runtime.clock()
+        now, report = self._runtime.clock(), None
         try:
             report = self._world.agents[target.name].report()
             names = (target.uuid, target.name)
@@ -150,6 +165,7 @@ class WorldAgents:
             found = polled(report, now)
         except StewardError as err:
             found = failed(err, now)
+        self._answers.got(target.name, report)
         before = self._seen.get(target.uuid)
         self._seen[target.uuid] = since(before, found.observation)
         if is_news(before, found.observation):
@@ -165,6 +181,7 @@ class WorldAgents:
 
     def observations(self) -> Mapping[str, Observation]:
         """Uuid of a node -> the last observation."""
+        self._answers.observe()
         return dict(self._seen)
 
     def start(self, node: Node, submission: str, command: str, original: bytes) -> None:

@@ -9,6 +9,7 @@ from itertools import cycle
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from fault_world.agents import WorldAgents
+from fault_world.checks.answers import Answers
 from fault_world.clock import SECOND, Clock, Process, Thread
 from fault_world.luxid import WorldConnections, WorldLuxi
 from fault_world.plugins import SitePlanner
@@ -167,6 +168,7 @@ class Daemon:
         self.rounds = 0
         self.seen: Seen | None = None
         """what it could see when it read the cluster last"""
+        self.answers = Answers(world, node)
         self._main = self.process.start(self._run)
 
     @property
@@ -231,7 +233,12 @@ class Daemon:
             read_disks=partial(read_disks, luxi, sleep=self.sleep),
             read_storage=partial(read_storage, luxi, sleep=self.sleep),
             agents=WorldAgents(
-                self.world, self.process, self._settings, runtime, self._wakeup.wake
+                self.world,
+                self.process,
+                self._settings,
+                runtime,
+                self._wakeup.wake,
+                self.answers,
             ),
             planner=SitePlanner(self),
             routine_planner=PluginRoutine(self.config),

@@ -269,6 +269,7 @@ def _tags_of(row: Row) -> list[str]:
 def _set_tags(world: World, op: Row) -> None:
     tags = _tags(world, op)
     tags += [tag for tag in op["tags"] if tag not in tags]
+    world.checks.results.tagged(op["tags"])
     world.ganeti.changed()
 
 

@@ -6,10 +6,12 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from fault_world.checks.begun import Begun
 from fault_world.checks.invariants import Broken
 from fault_world.checks.jobs import Jobs
 from fault_world.checks.left_behind import check_left
 from fault_world.checks.reported import Reports
+from fault_world.checks.results import Results
 from fault_world.checks.seen import Seen, both, seen
 from fault_world.checks.texts import record_of, shown, texts
 from fault_world.clock import SECOND
@@ -32,6 +34,7 @@ class Checks:
         self._world = world
         self.broken: Broken | None = None
         self.jobs, self.reported = Jobs(world, self.require), Reports(world, self.require)
+        self.begun, self.results = Begun(world, self.require), Results(world, self.require)
         self.records: dict[str, Row] = {}
         """uuid -> record as a daemon wrote it last"""
         self.deleted: set[str] = set()
@@ -83,7 +86,7 @@ class Checks:
             whose = "" if caller else " of others"
             self._world.narrate(f"submitted job {number}{whose}: {shown(job)}")
         if caller:
-            self.jobs.submitted(numbers, jobs, caller.seen)
+            self.jobs.submitted(numbers, jobs, caller)
 
     def starts(self, operation: Operation, instance: str) -> None:
         """An operation is going to start an instance on its primary."""
@@ -129,8 +132,16 @@ class Checks:
                 self._world.narrate(line)
             if uuid not in self.deleted:
                 self.reported.wrote(caller, uuid, state)
+        if uuid not in self.deleted:
+            self._judge_record(uuid, before, record, caller)
         self.records[uuid] = record
         self.announced.update(one["id"] for one in record["open"])
+
+    def _judge_record(self, uuid: str, before: Row | None, record: Row, caller: Daemon) -> None:
+        self.begun.recorded(uuid)
+        if before and before["status"] == "noted" and record["status"] == "pending":
+            self.begun.begun(uuid, record, caller.answers, caller.seen)
+        self.results.written(uuid, before, record, caller.seen)
 
     def rule_deleted(self, rule: Row, caller: Daemon | None) -> None:
         """A filter rule was deleted."""
@@ -138,8 +149,11 @@ class Checks:
         if record_of(rule) is None:
             return
         self._world.narrate(f"record {uuid[:8]} was deleted")
-        if self.records.pop(uuid, None) is not None and caller:
+        record = self.records.pop(uuid, None)
+        if record is not None and caller:
             self.reported.wrote(caller, uuid, FORGOTTEN)
+            if uuid not in self.deleted:
+                self.results.removed(uuid, record, caller.answers, caller.seen)
         if caller is None:
             self.deleted.add(uuid)
 
@@ -155,6 +169,7 @@ class Checks:
         most = self._world.settings.most_nodes
         self.require("limits", len(repaired) <= most, f"{len(repaired)} nodes are under repair")
         self._maintained(outcome)
+        self.results.round()
         unexpected = outcome.fault and ":" in outcome.fault.split(" ")[0]
         self.require("no-fault", not unexpected, outcome.fault)
 

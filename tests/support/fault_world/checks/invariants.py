@@ -13,12 +13,27 @@ INVARIANTS: Final[Mapping[str, str]] = {
     "reported": "A node is drained, set offline or switched off only in a repair that was begun "
     "while a valid report of that node named a fault, or after a person "
     "confirmed that it is off, or requested its maintenance.",
+    "worst-first": "Of several incidents of a node the most severe one is repaired first.",
+    "storm": "Nothing is repaired while more nodes than storm-share report a fault of which no "
+    "person knows.",
+    "drained-first": "No instance is moved off an ill node that was not drained before.",
+    "migrates": "The repair evacuate stops no instance on a node that is in service.",
+    "canceled": "Nothing is begun for an incident that a person has canceled.",
+    "retried": "A move that failed is tried again after retry-delay, and not more often than "
+    "move-attempts permits.",
+    "open-until-ended": "A task is open in its record until its jobs and its command have ended.",
+    "result": "A record says how jobs and commands have ended: a repair is completed after its "
+    "command has ended well, or when no instance has its primary on the node any more.",
+    "acknowledged": "A result counts as acknowledged only after its tag was on the node.",
+    "healthy": "An incident is forgotten only after its node has reported something else, and not "
+    "it, for healthy-delay.",
     "emptied": "No node is rebooted for a maintenance while an instance runs on it.",
     "apart": "No two nodes of one instance are away for maintenance at the same time.",
     "opted-out": "Nothing with the tag maintd:off is touched: no node, no node of such a group, no "
     "instance.",
     "paused": "Nothing is submitted by a round that began while the cluster was paused.",
-    "one-task": "No instance is in two jobs of the daemon at the same time.",
+    "one-task": "No instance is in two jobs of the daemon at the same time, no node is used by "
+    "tasks of two repairs, and a node has one task at a time.",
     "target-healthy": "Nothing is moved to a node that is drained, offline, without memory, or has "
     "an incident that has not ended well.",
     "master-kept": "The master is neither drained, set offline nor switched off.",

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from fault_world.checks.effects import Effect, changes, effects_of, only_tags
 from fault_world.checks.seen import repaired
+from fault_world.checks.tasks import OwnJob, Tasks
 from fault_world.checks.texts import shown, texts
 from fault_world.clock import SECOND
 from ganeti_steward.plugins.maintenance.queue.submit import SUBMISSION_SOURCE
@@ -16,6 +17,7 @@ from ganeti_steward.plugins.model.routine import ROUTINE_SOURCE
 
 if TYPE_CHECKING:
     from fault_world.checks.seen import Seen
+    from fault_world.daemon import Daemon
     from fault_world.world import World
 
 Operation = Mapping[str, Any]
@@ -24,19 +26,6 @@ Require = Callable[[str, bool, str], None]
 #: Seconds for which disks have to have been good before it counts that they were: they are queried
 #: by jobs, and what these found is used for a while.
 _GOOD_FOR: Final = 180.0
-
-
-class OwnJob(NamedTuple):
-    """A job that a daemon handed over and that changes something."""
-
-    number: int
-    incident: str
-    """uuid; empty for routine work"""
-    node: str
-    """name of the incident's node"""
-    instances: frozenset[str]
-    acts: bool
-    """whether it changes more than tags"""
 
 
 class Jobs:
@@ -53,6 +42,7 @@ class Jobs:
         """incident -> whether its node had reported a fault when the repair was begun"""
         self._good: dict[str, int] = {}
         """instance -> since when daemons can see that both copies are good, on the same nodes"""
+        self._tasks = Tasks(world, require)
         self._out: dict[str, str] = {}
         """node -> the incident for which it was taken out of service"""
 
@@ -78,9 +68,10 @@ class Jobs:
     # Submissions
 
     def submitted(
-        self, numbers: Sequence[int], jobs: Sequence[Sequence[Operation]], seen: Seen | None
+        self, numbers: Sequence[int], jobs: Sequence[Sequence[Operation]], caller: Daemon
     ) -> None:
-        """A daemon hands jobs over; ``seen``: what it had read in its last round."""
+        """A daemon hands jobs over."""
+        seen = caller.seen
         acting = [(one, job) for one, job in zip(numbers, jobs, strict=True) if _changes(job)]
         if not acting:
             return
@@ -88,21 +79,38 @@ class Jobs:
             self._require("recorded-first", False, "jobs before the cluster was read")
             return
         own = [self._own(number, job) for number, job in acting]
-        self._announced([job for _, job in acting])
+        self._announced([number for number, _ in acting], [job for _, job in acting])
         self._require("paused", not seen.paused, shown(acting[0][1]))
         for one, (_, job) in zip(own, acting, strict=True):
             self._judge(one, job, seen)
         self._memory([job for _, job in acting], seen)
+        if any(one.incident and one.acts for one in own):
+            self._world.checks.begun.is_no_storm(caller.answers)
         self._limits(own)
 
     def _own(self, number: int, job: Sequence[Operation]) -> OwnJob:
         found = texts(job)
         incident = found.get(JOB_SOURCE, "") if SUBMISSION_SOURCE in found else ""
-        node = self._world.checks.records.get(incident, {}).get("node_name", "")
+        submission = found.get(SUBMISSION_SOURCE, "")
+        record = self._world.checks.records.get(incident, {})
+        step = next((one["step"] for one in record.get("open", ()) if one["id"] == submission), "")
+        node = record.get("node_name", "")
         names = frozenset(op["instance_name"] for op in job if op.get("instance_name"))
-        return OwnJob(number, incident, node, names, not all(map(only_tags, job)))
+        acts = not all(map(only_tags, job))
+        return OwnJob(
+            number, incident, submission, step, node, names, self._nodes(job, names), acts
+        )
 
-    def _announced(self, jobs: Sequence[Sequence[Operation]]) -> None:
+    def _nodes(self, job: Sequence[Operation], instances: frozenset[str]) -> frozenset[str]:
+        """The nodes that a job changes, and those of its instances."""
+        ganeti = self._world.ganeti
+        rows = [ganeti.instance(name) for name in instances if ganeti.has_instance(name)]
+        effects = effects_of(job, ganeti)
+        named = {op["node_name"] for op in job if op.get("node_name")}
+        targets = {one.target for one in effects if one.target}
+        return frozenset(named.union(targets, *((row["pnode"], *row["snodes"]) for row in rows)))
+
+    def _announced(self, numbers: Sequence[int], jobs: Sequence[Sequence[Operation]]) -> None:
         """Each submission is in a record, and handed over for the first time."""
         ids = {}
         for job in jobs:
@@ -111,6 +119,9 @@ class Jobs:
             self._require("recorded-first", known, f"nothing announces {shown(job)}")
             if SUBMISSION_SOURCE in found:
                 ids[found[SUBMISSION_SOURCE]] = found.get(JOB_SOURCE, "")
+        for number, job in zip(numbers, jobs, strict=True):
+            if submission := texts(job).get(SUBMISSION_SOURCE):
+                self._world.checks.results.handed_over(submission, [number])
         for submission, incident in ids.items():
             self._handed_over[submission] += 1
             times = self._handed_over[submission]
@@ -125,6 +136,7 @@ class Jobs:
         for one in self.open:
             both = sorted(one.instances & own.instances)
             self._require("one-task", not both, f"{both} in jobs {one.number} and {own.number}")
+        self._tasks.judge(own, job, seen, self._open)
         self._open.append(own)
         effects = effects_of(job, self._world.ganeti)
         for operation, effect in zip(job, effects, strict=True):

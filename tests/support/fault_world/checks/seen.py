@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ganeti_steward.plugins.maintenance.pause import pause_reason
-from ganeti_steward.plugins.model.incident import OPT_OUT_TAG
+from ganeti_steward.plugins.model.incident import CANCEL_TAG, OPT_OUT_TAG
 
 if TYPE_CHECKING:
     from fault_world.world import World
@@ -35,6 +35,14 @@ class Seen(NamedTuple):
     """drbd instances both of whose copies are whole, on nodes that answer"""
     secondaries: Mapping[str, tuple[str, str]]
     """drbd instance -> its primary and its secondary"""
+    was_out: frozenset[str]
+    """names of nodes that are drained or offline, or were so before or after"""
+    was_offline: frozenset[str]
+    """those of them that are or were offline"""
+    primaries: Mapping[str, str]
+    """instance -> its primary"""
+    canceled: frozenset[str]
+    """uuids of the incidents that a person cancels by a tag"""
 
 
 def seen(world: World, records: Mapping[str, Row]) -> Seen:
@@ -46,18 +54,24 @@ def seen(world: World, records: Mapping[str, Row]) -> Seen:
         for row in (*ganeti.nodes, *ganeti.instances)
         if OPT_OUT_TAG in row["tags"] or row.get("group.uuid") in groups
     }
+    out = frozenset(row["name"] for row in ganeti.nodes if row["drained"] or row["offline"])
+    tags = [tag for row in ganeti.nodes for tag in row["tags"]]
     drbd = {row["name"]: (row["pnode"], row["snodes"][0]) for row in _drbd(world)}
     return Seen(
         world.clock.now,
         pause_reason(frozenset(ganeti.info["tags"])) is not None,
         frozenset((ganeti.master,)),
-        frozenset(row["name"] for row in ganeti.nodes if row["drained"] or row["offline"]),
+        out,
         repaired(records),
         frozenset(ganeti.reports),
         frozenset(excluded),
         {row["name"]: ganeti.free_memory(row["name"]) for row in ganeti.nodes},
         frozenset(name for name, nodes in drbd.items() if _is_good(world, name, nodes)),
         drbd,
+        out,
+        frozenset(row["name"] for row in ganeti.nodes if row["offline"]),
+        {row["name"]: row["pnode"] for row in ganeti.instances},
+        frozenset(tag.removeprefix(CANCEL_TAG) for tag in tags if tag.startswith(CANCEL_TAG)),
     )
 
 
@@ -99,4 +113,8 @@ def both(before: Seen, after: Seen) -> Seen:
         },
         before.good & after.good,
         dict(before.secondaries.items() & after.secondaries.items()),
+        before.was_out | after.was_out,
+        before.was_offline | after.was_offline,
+        dict(before.primaries.items() & after.primaries.items()),
+        before.canceled & after.canceled,
     )

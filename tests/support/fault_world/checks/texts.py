@@ -6,23 +6,29 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from ganeti_steward.core.canonical_json import canonical_object
 from ganeti_steward.plugins.filters.rule_notes import RECORD_SOURCE
 from ganeti_steward.plugins.texts import read_reasons
 
-Row = dict[str, Any]
+Row = Mapping[str, Any]
 Operation = Mapping[str, Any]
 
 
-def record_of(rule: Row) -> Row | None:
+def record_of(rule: Row) -> dict[str, Any] | None:
     """The record that a rule holds; None for any other rule."""
     for source, text, *_ in rule["reason_trail"]:
         if source == RECORD_SOURCE:
             try:
-                found: Row = json.loads(text)
+                found: dict[str, Any] = json.loads(text)
             except ValueError:
                 return None
             return found if isinstance(found, dict) else None
     return None
+
+
+def object_of(record: Row) -> str:
+    """The diagnose object of a record, as JSON."""
+    return canonical_object(dict(record["original"])).decode()
 
 
 def texts(job: Sequence[Operation]) -> dict[str, str]:

@@ -1,0 +1,73 @@
+"""What node agents have answered to one daemon: by that it has to decide."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from fault_world.clock import SECOND
+from ganeti_steward.core.canonical_json import canonical_object
+
+if TYPE_CHECKING:
+    from fault_world.world import World
+
+Row = Mapping[str, Any]
+
+#: As many answers of a node are kept.
+_KEPT = 60
+
+
+class Answer(NamedTuple):
+    """One valid report, or that there was none."""
+
+    at: int
+    """ns since the epoch"""
+    object: str = ""
+    """the diagnose object as JSON; empty: no valid report"""
+    status: str = ""
+    timestamp: int = 0
+    """by the clock of the node, ns since the epoch"""
+
+    @property
+    def is_ill(self) -> bool:
+        """Whether it names a fault."""
+        return self.status not in ("", "Ok")
+
+
+NONE = Answer(0)
+
+
+class Answers:
+    """All of one daemon; ``node``: where it runs."""
+
+    def __init__(self, world: World, node: str) -> None:
+        self._world, self._node = world, node
+        self._all: dict[str, list[Answer]] = {}
+        """node -> its answers, the latest last"""
+        self.observed: Mapping[str, Answer] = {}
+        """node -> what the daemon knew in its last round"""
+        self.observed_at = 0
+        """when that was, by the clock of the daemon"""
+
+    def got(self, node: str, report: Row | None) -> None:
+        """An agent has answered; None: not, or not validly."""
+        answer = Answer(self._world.clock.now)
+        if report is not None and not self._is_old(report["timestamp"]):
+            text = canonical_object(dict(report["data"])).decode()
+            answer = Answer(answer.at, text, report["data"]["status"], report["timestamp"])
+        known = self._all.setdefault(node, [])
+        known.append(answer)
+        del known[:-_KEPT]
+
+    def _is_old(self, timestamp: int) -> bool:
+        limit = self._world.settings.report_max_age * SECOND
+        return self._world.clock_of(self._node) - timestamp > limit
+
+    def observe(self) -> None:
+        """A round of the daemon uses what it knows."""
+        self.observed = {node: known[-1] for node, known in self._all.items()}
+        self.observed_at = self._world.clock_of(self._node)
+
+    def since(self, node: str, at: int) -> list[Answer]:
+        """The answers of a node after a time, ns since the epoch."""
+        return [one for one in self._all.get(node, ()) if one.at >= at]

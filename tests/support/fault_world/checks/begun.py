@@ -1,0 +1,88 @@
+"""Judges that a repair is begun, by what the daemon that begins it was answered by the agents."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from fault_world.checks.answers import NONE, Answers
+from fault_world.checks.texts import object_of
+from fault_world.clock import SECOND
+from ganeti_steward.core.model.finding import LIVE_REPAIR
+from ganeti_steward.plugins.model.incident import ACTIONS, OPT_OUT_TAG, STOPPED_TAG
+
+if TYPE_CHECKING:
+    from fault_world.checks.seen import Seen
+    from fault_world.world import World
+
+Require = Callable[[str, bool, str], None]
+Row = Mapping[str, Any]
+
+
+class Begun:
+    """The beginnings of repairs in one world."""
+
+    def __init__(self, world: World, require: Require) -> None:
+        self._world, self._require = world, require
+        self._recorded: dict[str, int] = {}
+        """uuid of an incident -> when it was recorded first, ns since the epoch"""
+
+    def recorded(self, uuid: str) -> None:
+        """A daemon has written the record of an incident."""
+        self._recorded.setdefault(uuid, self._world.clock.now)
+
+    def begun(self, uuid: str, record: Row, answers: Answers, seen: Seen | None) -> None:
+        """A daemon has recorded that a repair is begun."""
+        if record.get("maintenance") or seen is None:
+            return
+        self._is_reported(uuid, record, answers)
+        self._is_worst(uuid, record, seen)
+        self.is_no_storm(answers)
+
+    def _is_reported(self, uuid: str, record: Row, answers: Answers) -> None:
+        node = record["node_name"]
+        answer = answers.observed.get(node, NONE)
+        confirmed = record["action"] != LIVE_REPAIR and self._has_tag(node, f"{STOPPED_TAG}{uuid}")
+        if answer.object:
+            text = f"{uuid} is begun, and {node} reports {answer.status}"
+            self._require("reported", answer.object == object_of(record), text)
+        elif not confirmed:
+            self._require("reported", False, f"{uuid} is begun without a report of {node}")
+        age = answers.observed_at - answer.timestamp
+        if answer.object and not (confirmed or self._world.jumped):
+            limit = self._world.settings.report_max_age * SECOND
+            text = f"{uuid} is begun for a report that is {age // SECOND} s old"
+            self._require("reported", age <= limit, text)
+
+    def _has_tag(self, node: str, tag: str) -> bool:
+        return any(row["name"] == node and tag in row["tags"] for row in self._world.ganeti.nodes)
+
+    def _is_worst(self, uuid: str, record: Row, seen: Seen) -> None:
+        """Nothing more severe was to be done for the node."""
+        own = ACTIONS.index(record["action"])
+        for other, one in self._world.checks.known().items():
+            active = one["status"] in ("noted", "pending") and one["node"] == record["node"]
+            known = self._recorded.get(other, seen.at) < seen.at
+            worse = active and known and ACTIONS.index(one["action"]) > own
+            text = f"{uuid} ({record['action']}) is begun before {other} ({one['action']})"
+            self._require("worst-first", not worse, text)
+
+    def is_no_storm(self, answers: Answers) -> None:
+        """Not too many nodes report a fault of which no person knows."""
+        nodes = [row for row in self._world.ganeti.nodes if not row["offline"]]
+        records = self._world.checks.records.values()
+        known = {
+            one["node"] for one in records if one["status"] in ("completed", "failed", "canceled")
+        }
+        groups = {row["uuid"] for row in self._world.ganeti.groups if OPT_OUT_TAG in row["tags"]}
+        ill = [
+            row["name"]
+            for row in nodes
+            if answers.observed.get(row["name"], NONE).is_ill
+            and row["uuid"] not in known
+            and OPT_OUT_TAG not in row["tags"]
+            and row["group.uuid"] not in groups
+        ]
+        most = self._world.settings.storm_share * len(nodes)
+        text = f"{sorted(ill)} of {len(nodes)} nodes report a fault"
+        self._require("storm", len(ill) <= max(1, most), text)

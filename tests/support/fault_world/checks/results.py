@@ -1,0 +1,140 @@
+"""Judges what daemons record, by what jobs and commands have really done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from fault_world.checks.answers import NONE
+from fault_world.checks.texts import object_of
+from fault_world.clock import SECOND
+from ganeti_steward.plugins.model.incident import FAILED_TAG, READY_TAG
+from ganeti_steward.plugins.model.task import AFTERWARDS
+
+if TYPE_CHECKING:
+    from fault_world.checks.answers import Answers
+    from fault_world.checks.seen import Seen
+    from fault_world.world import World
+
+Require = Callable[[str, bool, str], None]
+Row = Mapping[str, Any]
+
+_ACTIVE: Final = ("noted", "pending")
+
+
+class Results:
+    """The results of the repairs in one world."""
+
+    def __init__(self, world: World, require: Require) -> None:
+        self._world, self._require = world, require
+        self._jobs: dict[str, tuple[int, ...]] = {}
+        """submission -> numbers of its jobs"""
+        self._commands: dict[str, set[str]] = {}
+        """incident -> ids of the submissions of its commands"""
+        self._tags: set[str] = set()
+        """tags that were set by jobs"""
+        self._completed: list[tuple[str, Seen | None]] = []
+        """incidents that were recorded as completed in this round, with what was seen"""
+
+    # What happens
+
+    def handed_over(self, submission: str, numbers: Sequence[int]) -> None:
+        """The jobs of a submission."""
+        self._jobs[submission] = (*self._jobs.get(submission, ()), *numbers)
+
+    def tagged(self, tags: Sequence[str]) -> None:
+        """A job has set tags."""
+        self._tags.update(tags)
+
+    def was_tagged(self, tag: str) -> bool:
+        """Whether a job has ever set this tag."""
+        return tag in self._tags
+
+    # What is recorded
+
+    def written(self, uuid: str, before: Row | None, after: Row, seen: Seen | None) -> None:
+        """A daemon has written a record."""
+        names = {one["id"] for one in after["open"] if one["command"]}
+        self._commands.setdefault(uuid, set()).update(names)
+        if before is None:
+            return
+        left = {one["id"] for one in after["open"]}
+        for one in before["open"]:
+            if one["id"] not in left:
+                self._closed(one, before, after)
+        if after["status"] == "completed" != before["status"] and not after.get("maintenance"):
+            self._completed.append((uuid, seen))
+        if after["acknowledged"] and not (before["acknowledged"] or after.get("maintenance")):
+            tag = f"{READY_TAG if after['status'] == 'completed' else FAILED_TAG}{uuid}"
+            self._require("acknowledged", tag in self._tags, f"{tag} was never set")
+
+    def removed(self, uuid: str, record: Row, answers: Answers, seen: Seen | None) -> None:
+        """A daemon has deleted a record."""
+        if not any(row["uuid"] == record["node"] for row in self._world.ganeti.nodes):
+            return
+        if record["status"] == "failed":
+            self._require("acknowledged", f"{FAILED_TAG}{uuid}" in self._tags, f"{uuid} is gone")
+        if record["status"] == "noted" and seen is not None and not record.get("maintenance"):
+            self._was_healthy(uuid, record, answers, seen)
+
+    def _was_healthy(self, uuid: str, record: Row, answers: Answers, seen: Seen) -> None:
+        """The node has reported something else for the healthy delay, without a pause."""
+        if self._world.jumped:
+            return
+        begin = seen.at - int(self._world.settings.healthy_delay * SECOND)
+        last = answers.observed.get(record["node_name"], NONE)
+        if last.is_ill and last.object != object_of(record):
+            return  # it makes room for what the node reports now
+        found = [one for one in answers.since(record["node_name"], begin) if one.at <= last.at]
+        ill = [one for one in found if one.object == object_of(record)]
+        self._require("healthy", not ill, f"{uuid} is forgotten, and its node reports it")
+        self._require("healthy", bool(last.object), f"{uuid} is forgotten, and its node is silent")
+
+    def _closed(self, submission: Row, before: Row, after: Row) -> None:
+        """A submission has ended, by the record."""
+        text, rows = (
+            f"step {submission['step']} of {after['node_name']}",
+            self._world.luxid.queue.rows,
+        )
+        states = [rows.get(one, {"status": "late"}) for one in self._jobs.get(submission["id"], ())]
+        open_ = [one["status"] for one in states if not one.get("end_ts")]
+        self._require("open-until-ended", not open_, f"{text}: its jobs are {open_}")
+        agent = self._world.agents.get(after["node_name"])
+        if submission["command"] and agent:
+            running = agent.runs(submission["id"])
+            self._require("open-until-ended", not running, f"{text}: the command runs")
+        bad = [one for one in states if one["status"] in ("error", "canceled")]
+        fields = ("status", "attempts", "retry_at")
+        noted = any(before[one] != after[one] for one in fields)
+        if bad and before["status"] in _ACTIVE and submission["step"] not in AFTERWARDS:
+            self._require("result", noted, f"{text} has failed, and the record does not say so")
+
+    def round(self) -> None:
+        """A round has ended: all its records are written."""
+        completed, self._completed = self._completed, []
+        for uuid, seen in completed:
+            record = self._world.checks.records.get(uuid)
+            if record and record["status"] == "completed" and not self._worse(record):
+                self._is_completed(uuid, record, seen)
+
+    def _worse(self, record: Row) -> bool:
+        """Whether a more severe incident of the node was completed."""
+        severe = ("live-repair", "evacuate", "evacuate-failover")
+        own = severe.index(record["action"])
+        return any(
+            one["node"] == record["node"]
+            and one["status"] == "completed"
+            and not one.get("maintenance")
+            and severe.index(one["action"]) > own
+            for one in self._world.checks.records.values()
+        )
+
+    def _is_completed(self, uuid: str, record: Row, seen: Seen | None) -> None:
+        node = record["node_name"]
+        if record["action"] == "live-repair":
+            agent = self._world.agents.get(node)
+            good = agent and any(map(agent.succeeded, self._commands.get(uuid, ())))
+            self._require("result", bool(good), f"{uuid} is completed without a command")
+        elif seen is not None:
+            left = sorted(name for name, primary in seen.primaries.items() if primary == node)
+            self._require("result", not left, f"{uuid} is completed with {left} on {node}")

@@ -1,0 +1,108 @@
+"""Judges the tasks of repairs against each other, and against what was tried before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from fault_world.clock import SECOND
+
+if TYPE_CHECKING:
+    from fault_world.checks.seen import Seen
+    from fault_world.world import World
+
+Operation = Mapping[str, Any]
+Require = Callable[[str, bool, str], None]
+
+_STOPS: Final = frozenset(("OP_INSTANCE_FAILOVER", "OP_INSTANCE_SHUTDOWN"))
+_MOVES: Final = frozenset(("OP_INSTANCE_MIGRATE", "OP_INSTANCE_FAILOVER"))
+#: Steps whose failures are counted for each instance.
+_TRIED: Final = frozenset(("move", "replace-disks"))
+
+
+class OwnJob(NamedTuple):
+    """A job that a daemon handed over and that changes something."""
+
+    number: int
+    incident: str
+    """uuid; empty for routine work"""
+    submission: str
+    """its id; empty for routine work"""
+    step: str
+    node: str
+    """name of the incident's node"""
+    instances: frozenset[str]
+    nodes: frozenset[str]
+    """names of the nodes that it changes, and of those that its instances have"""
+    acts: bool
+    """whether it changes more than tags"""
+
+
+class Tasks:
+    """The tasks of the repairs in one world."""
+
+    def __init__(self, world: World, require: Require) -> None:
+        self._world, self._require = world, require
+        self._tried: dict[tuple[str, str], list[OwnJob]] = {}
+        """incident and instance -> the jobs that were to move it"""
+
+    def judge(
+        self, own: OwnJob, job: Sequence[Operation], seen: Seen, others: Iterable[OwnJob]
+    ) -> None:
+        """A daemon hands a job of a repair over; ``others``: those that have not ended."""
+        if not (own.incident and own.acts):
+            return
+        gone = self._world.checks.deleted
+        text = f"{own.step} for {own.incident}"
+        self._require("canceled", own.incident not in seen.canceled, f"{text} was canceled")
+        for one in others:
+            if one.acts and one.incident not in gone and one.submission != own.submission:
+                self._apart(own, one)
+        self._drained(own, job, seen, text)
+        self._stops(own, job, seen, text)
+        if own.step in _TRIED and len(own.instances) == 1:
+            self._again(own, text)
+
+    def _apart(self, own: OwnJob, one: OwnJob) -> None:
+        """A node has one task at a time."""
+        same = bool(one.incident) and one.node == own.node
+        text = f"{own.step} of {own.node}, and job {one.number} ({one.step}) has not ended"
+        self._require("one-task", not same, text)
+        both = sorted(own.nodes & one.nodes)
+        self._require("one-task", not both, f"{both} in jobs {one.number} and {own.number}")
+
+    def _drained(self, own: OwnJob, job: Sequence[Operation], seen: Seen, text: str) -> None:
+        """Nothing moves off a node that can still get instances."""
+        leaves = own.step == "move" and job[0]["OP_ID"] in _MOVES
+        self._require("drained-first", not leaves or own.node in seen.was_out, text)
+
+    def _stops(self, own: OwnJob, job: Sequence[Operation], seen: Seen, text: str) -> None:
+        """What can be migrated is not stopped."""
+        record = self._world.checks.records.get(own.incident, {})
+        if record.get("action") != "evacuate" or own.node in seen.was_offline:
+            return
+        stops = [op["instance_name"] for op in job if op["OP_ID"] in _STOPS]
+        self._require("migrates", not stops, f"{text} stops {stops}")
+
+    def _again(self, own: OwnJob, text: str) -> None:
+        """Not at once, and not without end."""
+        (name,), settings = own.instances, self._world.settings
+        before = self._tried.setdefault((own.incident, name), [])
+        rows = self._world.luxid.queue.rows
+        failed = [rows[one.number] for one in before if self._has_failed(one)]
+        text = f"{text} is tried again after {len(failed)} failures"
+        self._require("retried", len(failed) < settings.move_attempts, text)
+        if failed and not self._world.jumped:
+            last = max(_nanoseconds(row["end_ts"]) for row in failed)
+            passed = (self._world.clock.now - last) / SECOND
+            text = f"{text}, {passed:.0f} s after the last"
+            self._require("retried", passed >= settings.retry_delay, text)
+        before.append(own)
+
+    def _has_failed(self, one: OwnJob) -> bool:
+        row = self._world.luxid.queue.rows.get(one.number)
+        return row is not None and row["status"] in ("error", "canceled")
+
+
+def _nanoseconds(time: Sequence[int]) -> int:
+    return (time[0] * 10**6 + time[1]) * 1000
