@@ -131,6 +131,8 @@ class Results:
 
     def _is_completed(self, uuid: str, record: Row, seen: Seen | None) -> None:
         node = record["node_name"]
+        if record["action"] == "live-repair" and not record["original"].get("command"):
+            return  # there is nothing that could be run
         if record["action"] == "live-repair":
             agent = self._world.agents.get(node)
             good = agent and any(map(agent.succeeded, self._commands.get(uuid, ())))
