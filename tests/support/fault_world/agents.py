@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from fault_world.checks.answers import Answers
 from fault_world.clock import SECOND, Process
 from ganeti_steward.core.canonical_json import canonical_object
 from ganeti_steward.core.errors import StewardError
@@ -31,6 +30,7 @@ from ganeti_steward.plugins.model.incident import Incident
 from ganeti_steward.plugins.model.world import Observation
 
 if TYPE_CHECKING:
+    from fault_world.daemon import Daemon
     from fault_world.world import World
 
 Row = dict[str, Any]
@@ -50,6 +50,8 @@ class Agent:
         self._objects: dict[bytes, int] = {}
         """diagnose object -> when a command was run for it, ns since the epoch"""
         self._last: Row | None = None
+        self.forgot = False
+        """whether it has ever lost its memory"""
 
     def answers(self) -> bool:
         """Whether it can be reached at all."""
@@ -111,6 +113,13 @@ class Agent:
         """What became of a command; after this it is not started any more."""
         return self._known.setdefault(submission, RepairState(NEVER))
 
+    def forget(self) -> None:
+        """It does not know any more which commands were run, but for those that run."""
+        self._objects.clear()
+        self.forgot = True
+        known = self._known.items()
+        self._known = {key: state for key, state in known if state.state == RUNNING}
+
     def runs(self, submission: str) -> bool:
         """Whether a command runs that has not taken longer than any may take."""
         state = self._known.get(submission)
@@ -140,10 +149,10 @@ class WorldAgents:
         settings: Maintd,
         runtime: Runtime,
         wake: Callable[[], None],
-        answers: Answers,
+        daemon: Daemon,
     ) -> None:
         self._world, self._settings, self._runtime, self._wake = world, settings, runtime, wake
-        self._answers = answers
+        self._answers, self._daemon = daemon.answers, daemon
         self._targets: tuple[Target, ...] = ()
         self._seen: dict[str, Observation] = {}
         calls = AgentCalls(self._repair, self._ask, settings.command_time_limit)
@@ -159,6 +168,8 @@ class WorldAgents:
     def _poll_one(self, target: Target) -> None:
         now, report = self._runtime.clock(), None
         try:
+            if not self._world.reach(self._daemon.node, target.name):
+                raise StewardError(f"the agent of {target.name} does not answer")
             report = self._world.agents[target.name].report()
             names = (target.uuid, target.name)
             check_report(report, names, now, self._settings.report_max_age)
@@ -186,6 +197,7 @@ class WorldAgents:
 
     def start(self, node: Node, submission: str, command: str, original: bytes) -> None:
         """Have a repair command run."""
+        self._world.checks.command_requested(self._daemon, node.name, original)
         self._runner.start(submission, _target(node), command, original)
 
     def results(self, incidents: Iterable[Incident]) -> Mapping[str, CommandResult]:
@@ -201,6 +213,8 @@ class WorldAgents:
 
     def _agent(self, command: SubmittedCommand) -> Agent:
         agent = self._world.agents[command.target.name]
+        if not self._world.reach(self._daemon.node, command.target.name):
+            raise NotConnected(f"the agent of {command.target.name} cannot be reached")
         self._runtime.sleep(0.01 + self._world.faults.of_agent())
         if not agent.answers():
             raise NotConnected(f"the agent of {command.target.name} cannot be reached")

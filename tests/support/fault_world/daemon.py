@@ -238,7 +238,7 @@ class Daemon:
                 self._settings,
                 runtime,
                 self._wakeup.wake,
-                self.answers,
+                self,
             ),
             planner=SitePlanner(self),
             routine_planner=PluginRoutine(self.config),

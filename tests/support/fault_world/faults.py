@@ -6,12 +6,19 @@ A history is a seed and its faults: any of them can be left out, and the others 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from fault_world.luxid import Behaviour
 
 if TYPE_CHECKING:
     from fault_world.world import World
+
+
+#: Kinds of faults that lose answers -> the calls whose answers they lose.
+_LOSING: Final[Mapping[str, tuple[str, ...]]] = {
+    "lost-submissions": ("SubmitManyJobs",),
+    "records-fail": ("ReplaceFilter", "DeleteFilter"),
+}
 
 
 class Fault(NamedTuple):
@@ -52,7 +59,7 @@ class Faults:
         how, draw = Behaviour(), self._world.draw
         if slow := self._now("slow-calls"):
             how = how._replace(before=draw("slow").uniform(0, float(slow.detail)))
-        if lossy := self._now("lost-answers"):
+        if lossy := self._losing(method):
             random = draw("lost")
             lost = random.random() < float(lossy.detail)
             how = how._replace(lost=lost and random.random() < 0.7, never=lost)
@@ -65,6 +72,19 @@ class Faults:
             lost = random.random() < 0.5
             return how._replace(late=seconds, after=seconds, lost=lost, never=False)
         return how
+
+    def _losing(self, method: str) -> Fault | None:
+        """Because of what the answer to a call may be lost."""
+        found = (one for one in self.active if method in _LOSING.get(one.kind, ()))
+        return self._now("lost-answers") or next(found, None)
+
+    def keeps_power(self) -> bool:
+        """Whether nodes that are switched off stay on."""
+        return self._now("power-stays") is not None
+
+    def has_no_effect(self) -> bool:
+        """Whether operations succeed and change nothing."""
+        return self._now("no-effect") is not None
 
     def of_operation(self, operation: Mapping[str, Any]) -> str:
         """Why an operation fails; empty: it does not for a reason of its own."""

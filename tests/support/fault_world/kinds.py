@@ -44,6 +44,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     "clock-jumps": Kind(hardware.clock_jumps, 0.5, "node", (0, 0), _JUMPS),
     "cut-off": Kind(hardware.cut_off, 0.7, "node", (30, 900)),
     "wrong-reports": Kind(control.lasting, 1, "node", (60, 1800), ("lost", "old", "forged")),
+    "agent-forgets": Kind(hardware.agent_forgets, 1, "node"),
     "late-agents": Kind(control.lasting, 1, "", (60, 900), ("5", "60", "700")),
     "plugin-fails": Kind(control.lasting, 1, "", (30, 600), PLUGIN_FAULTS),
     "luxid-restarts": Kind(control.luxid_restarts, 2, "", (1, 120)),
@@ -55,6 +56,14 @@ KINDS: Final[Mapping[str, Kind]] = {
     "daemon-stopped": Kind(control.daemon_stopped, 1, "", (5, 900)),
     "daemon-terminated": Kind(control.daemon_terminated, 1),
     "master-failover": Kind(control.master_failover, 0.7, "node"),
+    "master-left-behind": Kind(
+        control.master_left_behind, 0.7, "node", (60, 600), ("cut-off", "reached")
+    ),
+    "lost-submissions": Kind(control.lasting, 1, "", (60, 600), ("0.3", "1")),
+    "records-fail": Kind(control.lasting, 1, "", (10, 200), ("0.3", "1")),
+    "archived-at-once": Kind(control.archived_at_once, 1, "", (60, 900)),
+    "power-stays": Kind(control.lasting, 0.7, "", (60, 900)),
+    "no-effect": Kind(control.lasting, 0.3, "", (60, 600)),
     "queue-drained": Kind(control.queue_drained, 0.5, "", (30, 900)),
     "jobs-held": Kind(control.jobs_filtered, 1, "", (60, 900), control.FILTERS),
     "locks-held": Kind(others.locks_held, 1, "instance"),
@@ -65,6 +74,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     "tag-set": Kind(people.tag_set, 2, "node", (0, 0), _TAGS),
     "results-removed": Kind(people.results_removed, 4, "node"),
     "record-deleted": Kind(people.record_deleted, 0.7),
+    "record-restored": Kind(people.record_restored, 1),
     "record-edited": Kind(people.record_edited, 0.7),
     "maintenance-requested": Kind(
         people.maintenance_requested, 2, "node", (30, 600), ("stop", "refuse")

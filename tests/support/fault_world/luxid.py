@@ -46,6 +46,8 @@ class WorldLuxid(Luxid):
         self.world = world
         self.late = 0.0
         """seconds until the jobs of the submission that is under way are stored"""
+        self._storing: list[Callable[[], None]] = []
+        """what is still to be stored"""
         self.starts = 1
         """how many times it was started; connections of the times before are closed"""
         self.running = True
@@ -71,6 +73,11 @@ class WorldLuxid(Luxid):
         """End it; its queue is on disk."""
         self.running = False
         self.connections.clear()
+        # What it was storing is in the queue now, or never will be.
+        for stored in [*self._storing]:
+            if self.world.draw("storing").random() < 0.5:
+                stored()
+        self._storing.clear()
 
     def start(self) -> None:
         """Start it again."""
@@ -92,9 +99,12 @@ class WorldLuxid(Luxid):
             return
 
         def stored() -> None:
-            store(numbers, jobs)
-            self.queue.advance()
+            if stored in self._storing:
+                self._storing.remove(stored)
+                store(numbers, jobs)
+                self.queue.advance()
 
+        self._storing.append(stored)
         self.world.clock.after(late, stored)
 
     def replace_filter(
@@ -122,6 +132,9 @@ class WorldLuxi(Luxi):
 
     def _exchange(self, method: str, request: bytes) -> bytes:
         world, luxid = self._world, self._world.luxid
+        if old := world.old_luxids.get(self._node):
+            self._wait(world.faults.of_call(method).before)
+            return old.answer(request)
         if self._node != world.ganeti.master or not luxid.running:
             self._wait(0.001)
             raise NotReached(f"luxid is stopped: nothing listens at {self._path}")

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from fault_world.checks.effects import changes, only_tags
 from fault_world.clock import SECOND
 from ganeti_steward.plugins.simulation.jobs import JobFailed
 
@@ -65,6 +66,8 @@ class Operations:
         name = operation.get("instance_name", "")
         data = world.ganeti.data.get(name)
         before = len(data.whole) if data else 0
+        if changes(operation) and not only_tags(operation) and world.faults.has_no_effect():
+            return None
         result = _EFFECTS[kind](world, dict(operation))
         if data and data.copies:
             world.checks.changed_disks(operation, before, len(data.whole))
@@ -352,7 +355,7 @@ def _oob(world: World, op: Row) -> list[Any]:
     if command in ("power-off", "power-cycle") and world.ganeti.master in names:
         text = f"Cannot {command} the master node {world.ganeti.master}"
         raise JobFailed(text, "wrong_input")
-    if command == "power-off":
+    if command == "power-off" and not world.faults.keeps_power():
         for name in names:
             world.ganeti.power_off(name)
     elif command == "power-on":

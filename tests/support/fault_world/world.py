@@ -19,6 +19,7 @@ from fault_world.faults import Fault, Faults
 from fault_world.ganeti import Ganeti
 from fault_world.kinds import KINDS
 from fault_world.luxid import WorldLuxid
+from fault_world.old_luxid import OldLuxid
 from fault_world.operations import resynced
 from fault_world.shapes import drawn_shape
 from ganeti_steward.core.config.values import Config
@@ -75,6 +76,8 @@ class World:
         """seconds by which clocks were set, all together"""
         self.filters: set[str] = set()
         """uuids of the filter rules of people"""
+        self.old_luxids: dict[str, OldLuxid] = {}
+        """node that was the master -> its luxid, while that goes on"""
         self.pace = 1.0 if given else _PACE
         """how long operations of jobs take, as a share of their usual time"""
         self.isolated: set[str] = set()
@@ -197,6 +200,7 @@ class World:
         self.narrate("nothing goes wrong any more")
         self.faults.active.clear()
         self.isolated.clear()
+        self.old_luxids.clear()
         self.ahead.clear()
         self.luxid.start()
         self.luxid.drained = False

@@ -7,6 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from uuid import NAMESPACE_DNS, uuid5
 
+from fault_world.clock import SECOND
+from fault_world.old_luxid import OldLuxid
 from ganeti_steward.plugins.model.incident import JOB_SOURCE
 
 if TYPE_CHECKING:
@@ -78,6 +80,40 @@ def jobs_archived(world: World, fault: Fault) -> None:
     for row in world.luxid.queue.rows.values():
         if row["end_ts"]:
             row["archived"] = True
+
+
+def archived_at_once(world: World, fault: Fault) -> None:
+    """Jobs are archived within seconds of their end, for a while."""
+    _archive_until(world, world.clock.now + int(fault.lasts * SECOND))
+
+
+def _archive_until(world: World, end: int) -> None:
+    for row in world.luxid.queue.rows.values():
+        if row["end_ts"]:
+            row["archived"] = True
+    if world.clock.now < end:
+        world.clock.after(2, partial(_archive_until, world, end))
+
+
+def master_left_behind(world: World, fault: Fault) -> None:
+    """Another node becomes the master, and luxid of the old one goes on for a while.
+
+    ``detail``: whether the old master is cut off from the others meanwhile.
+    """
+    old = world.ganeti.master
+    before = OldLuxid(world)
+    master_failover(world, fault)
+    if world.ganeti.master == old:
+        return
+    world.old_luxids[old] = before
+    world.clock.after(fault.lasts, partial(_old_luxid_ends, world, old))
+    if fault.detail == "cut-off":
+        world.isolated.add(old)
+        world.clock.after(fault.lasts, partial(world.isolated.discard, old))
+
+
+def _old_luxid_ends(world: World, node: str) -> None:
+    world.old_luxids.pop(node, None)
 
 
 def queue_drained(world: World, fault: Fault) -> None:

@@ -82,6 +82,11 @@ def agent_silent(world: World, fault: Fault) -> None:
     world.clock.after(fault.lasts, partial(silent.discard, fault.subject))
 
 
+def agent_forgets(world: World, fault: Fault) -> None:
+    """A node's agent is installed again: it does not know which commands were run."""
+    world.agents[fault.subject].forget()
+
+
 def disk_degrades(world: World, fault: Fault) -> None:
     """The copy of a drbd instance on its secondary is lost."""
     data = world.ganeti.data.get(fault.subject)

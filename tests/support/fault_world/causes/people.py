@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import NAMESPACE_DNS, uuid5
@@ -71,6 +72,18 @@ def record_deleted(world: World, fault: Fault) -> None:
         world.luxid.delete_filter(world.draw("deleted").choice(records)[0])
 
 
+def record_restored(world: World, fault: Fault) -> None:
+    """A record is replaced by what it was before, as from a backup."""
+    random, versions = world.draw("restored"), world.checks.foreign.versions
+    known = [uuid for uuid, _ in world.records() if len(versions.get(uuid, ())) > 1]
+    if known:
+        uuid = random.choice(known)
+        world.luxid.filters[uuid] = deepcopy(random.choice(versions[uuid][:-1]))
+        world.ganeti.changed()
+        world.checks.foreign.changed(uuid)
+        world.checks.deleted.add(uuid)
+
+
 def record_edited(world: World, fault: Fault) -> None:
     """A record is changed by hand."""
     if records := world.records():
@@ -78,6 +91,7 @@ def record_edited(world: World, fault: Fault) -> None:
         world.checks.deleted.add(uuid)
         reason = world.luxid.filters[uuid]["reason_trail"][0]
         reason[1] = reason[1].replace("noted", "pending")
+        world.checks.foreign.changed(uuid)
 
 
 def maintenance_requested(world: World, fault: Fault) -> None:

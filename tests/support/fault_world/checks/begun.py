@@ -26,6 +26,8 @@ class Begun:
         self._world, self._require = world, require
         self._recorded: dict[str, int] = {}
         """uuid of an incident -> when it was recorded first, ns since the epoch"""
+        self._new: list[tuple[str, int]] = []
+        """those that were begun in this round, and when the cluster was read"""
 
     def recorded(self, uuid: str) -> None:
         """A daemon has written the record of an incident."""
@@ -36,7 +38,7 @@ class Begun:
         if record.get("maintenance") or seen is None:
             return
         self._is_reported(uuid, record, answers)
-        self._is_worst(uuid, record, seen)
+        self._new.append((uuid, seen.at))
         self.is_no_storm(answers)
 
     def _is_reported(self, uuid: str, record: Row, answers: Answers) -> None:
@@ -57,12 +59,19 @@ class Begun:
     def _has_tag(self, node: str, tag: str) -> bool:
         return any(row["name"] == node and tag in row["tags"] for row in self._world.ganeti.nodes)
 
-    def _is_worst(self, uuid: str, record: Row, seen: Seen) -> None:
-        """Nothing more severe was to be done for the node."""
+    def round(self) -> None:
+        """A round has ended: all its records are written."""
+        new, self._new = self._new, []
+        for uuid, at in new:
+            if record := self._world.checks.records.get(uuid):
+                self._is_worst(uuid, record, at)
+
+    def _is_worst(self, uuid: str, record: Row, at: int) -> None:
+        """Nothing more severe is to be done for the node."""
         own = ACTIONS.index(record["action"])
         for other, one in self._world.checks.known().items():
             active = one["status"] in ("noted", "pending") and one["node"] == record["node"]
-            known = self._recorded.get(other, seen.at) < seen.at
+            known = self._recorded.get(other, at) < at
             worse = active and known and ACTIONS.index(one["action"]) > own
             text = f"{uuid} ({record['action']}) is begun before {other} ({one['action']})"
             self._require("worst-first", not worse, text)

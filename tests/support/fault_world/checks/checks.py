@@ -6,7 +6,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from fault_world.checks.answers import NONE
 from fault_world.checks.begun import Begun
+from fault_world.checks.effects import changes
+from fault_world.checks.foreign import Foreign
 from fault_world.checks.invariants import Broken
 from fault_world.checks.jobs import Jobs
 from fault_world.checks.left_behind import check_left
@@ -34,6 +37,7 @@ class Checks:
         self._world = world
         self.broken: Broken | None = None
         self.jobs, self.reported = Jobs(world, self.require), Reports(world, self.require)
+        self.foreign = Foreign(world, self.require)
         self.begun, self.results = Begun(world, self.require), Results(world, self.require)
         self.records: dict[str, Row] = {}
         """uuid -> record as a daemon wrote it last"""
@@ -45,6 +49,10 @@ class Checks:
         """those of them whose node was ready in the last round"""
         self._ran: dict[tuple[str, bytes], int] = {}
         """node and object -> when a command was run for it, ns since the epoch"""
+        self._daemons: dict[tuple[str, bytes], Daemon] = {}
+        """node and object -> who requested a command for it last"""
+        self._requested: dict[tuple[str, bytes], tuple[int, Daemon | None]] = {}
+        """node and object -> when a command was run for it, and who had requested that"""
         self._commands: set[str] = set()
         """ids of submissions that were run"""
         self.incidents: Mapping[str, Incident] = {}
@@ -107,13 +115,35 @@ class Checks:
         text = f"{shown([operation])} leaves no good copy of {before}"
         self.require("copies-kept", not own or after > 0 or before == 0, text)
 
+    def deposed(self, jobs: Sequence[Sequence[Operation]], voted: bool) -> None:
+        """A luxid has taken jobs that is not the master's any more; ``voted``: it just was."""
+        acting = [shown(job) for job in jobs if any(map(changes, job))]
+        for text in acting:
+            self._world.narrate(f"submitted to the old master: {text}")
+        self.require("one-master", voted or not acting, "; ".join(acting))
+
+    def command_requested(self, daemon: Daemon, node: str, original: bytes) -> None:
+        """A daemon requests a repair command."""
+        answer, text = daemon.answers.observed.get(node, NONE), f"a command of {node} is requested"
+        reported = answer.object.encode() == original
+        self.require("command-reported", reported, f"{text}, which reports {answer.status}")
+        at, by = self._requested.get((node, original), (0, None))
+        passed = (self._world.clock.now - at) / SECOND
+        again = by is daemon and passed < self._world.settings.command_again_after
+        text = f"{text} again after {passed:.0f} s"
+        self.require("command-reported", self._world.jumped > 0 or not again, text)
+        self._daemons[node, original] = daemon
+
     def command_run(self, node: str, submission: str, command: str, original: bytes) -> None:
         """An agent has begun a repair command."""
         self._world.narrate(f"{node} runs {command}")
         now, last = self._world.clock.now, self._ran.get((node, original))
         again = last is not None and now - last < 3600 * SECOND
         text = f"{submission} on {node}"
+        again &= not self._world.agents[node].forgot
         self.require("command-reported", submission not in self._commands and not again, text)
+        daemon = self._daemons.get((node, original))
+        self._requested[node, original] = now, daemon
         announced = submission in self.announced
         self.require("recorded-first", announced, f"no record has the command {text}")
         self._commands.add(submission)
@@ -134,6 +164,7 @@ class Checks:
                 self.reported.wrote(caller, uuid, state)
         if uuid not in self.deleted:
             self._judge_record(uuid, before, record, caller)
+        self.foreign.written(rule)
         self.records[uuid] = record
         self.announced.update(one["id"] for one in record["open"])
 
@@ -169,7 +200,10 @@ class Checks:
         most = self._world.settings.most_nodes
         self.require("limits", len(repaired) <= most, f"{len(repaired)} nodes are under repair")
         self._maintained(outcome)
+        self.begun.round()
         self.results.round()
+        if outcome.decision is not None and not (outcome.undecided or outcome.fault):
+            self.foreign.round(daemon)
         unexpected = outcome.fault and ":" in outcome.fault.split(" ")[0]
         self.require("no-fault", not unexpected, outcome.fault)
 

@@ -13,6 +13,10 @@ INVARIANTS: Final[Mapping[str, str]] = {
     "reported": "A node is drained, set offline or switched off only in a repair that was begun "
     "while a valid report of that node named a fault, or after a person "
     "confirmed that it is off, or requested its maintenance.",
+    "one-master": "A daemon whose node is not the master any more hands nothing over after the "
+    "next vote.",
+    "written-back": "A record that others have changed is written back by the daemon that knows "
+    "it.",
     "worst-first": "Of several incidents of a node the most severe one is repaired first.",
     "storm": "Nothing is repaired while more nodes than storm-share report a fault of which no "
     "person knows.",

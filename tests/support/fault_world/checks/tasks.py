@@ -81,7 +81,9 @@ class Tasks:
         record = self._world.checks.records.get(own.incident, {})
         if record.get("action") != "evacuate" or own.node in seen.was_offline:
             return
-        stops = [op["instance_name"] for op in job if op["OP_ID"] in _STOPS]
+        runs = self._world.ganeti.runs
+        names = [op["instance_name"] for op in job if op["OP_ID"] in _STOPS]
+        stops = [name for name in names if own.node in runs.get(name, ())]
         self._require("migrates", not stops, f"{text} stops {stops}")
 
     def _again(self, own: OwnJob, text: str) -> None:

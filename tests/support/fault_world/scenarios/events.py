@@ -139,7 +139,9 @@ _MORE: Final[Mapping[str, EventKind]] = {
 
 #: What happens in histories only.
 _ONLY_HISTORIES: Final = frozenset(
-    ("disk-fails", "disk-full", "resync-stalls", "late-agents", "plugin-fails", "jobs-held",
+    ("master-left-behind", "lost-submissions", "records-fail", "archived-at-once", "power-stays",
+     "no-effect", "record-restored", "agent-forgets", "disk-fails", "disk-full",
+     "resync-stalls", "late-agents", "plugin-fails", "jobs-held",
      "locks-held", "watcher-runs", "harep-runs", "group-renamed", "group-excluded",
      "instance-excluded")
 )  # fmt: skip

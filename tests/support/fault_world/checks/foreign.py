@@ -1,0 +1,67 @@
+"""Records that others have changed: the daemon that knows them writes them back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from fault_world.daemon import Daemon
+    from fault_world.world import World
+
+Require = Callable[[str, bool, str], None]
+
+#: Rounds after which it has to be written back.
+_ROUNDS: Final = 3
+#: As many versions of a record are kept.
+_KEPT: Final = 8
+#: Faults by which it may not be possible.
+_LOSING: Final = frozenset(("lost-answers", "records-fail", "slow-calls"))
+
+
+class _Changed(NamedTuple):
+    at: int
+    """ns since the epoch"""
+    trail: Any
+    """what others wrote"""
+    rounds: int = 0
+    """how many the daemon has had since"""
+
+
+class Foreign:
+    """The records of one world that others have changed."""
+
+    def __init__(self, world: World, require: Require) -> None:
+        self._world, self._require = world, require
+        self.versions: dict[str, list[dict[str, Any]]] = {}
+        """uuid -> rules as daemons wrote them, the latest last"""
+        self._changed: dict[str, tuple[Daemon, _Changed]] = {}
+
+    def written(self, rule: dict[str, Any]) -> None:
+        """A daemon has written a record."""
+        known = self.versions.setdefault(rule["uuid"], [])
+        known.append(deepcopy(rule))
+        del known[:-_KEPT]
+
+    def changed(self, uuid: str) -> None:
+        """Others have changed a record; the daemon of the master knows what it was."""
+        master = self._world.ganeti.master
+        known = [one for one in self._world.daemons if one.node == master and one.rounds > 1]
+        if known and uuid in self.versions and uuid in self._world.checks.incidents:
+            trail = deepcopy(self._world.luxid.filters[uuid]["reason_trail"])
+            if trail == self.versions[uuid][-1]["reason_trail"]:
+                return
+            self._changed[uuid] = known[0], _Changed(self._world.clock.now, trail)
+
+    def round(self, daemon: Daemon) -> None:
+        """A daemon has ended a round in which records could be written."""
+        losing = any(one.kind in _LOSING for one in self._world.faults.active)
+        for uuid, (owner, one) in [*self._changed.items()]:
+            rule = self._world.luxid.filters.get(uuid)
+            if rule is None or rule["reason_trail"] != one.trail or not owner.process.alive:
+                del self._changed[uuid]
+            elif owner is daemon and daemon.seen and daemon.seen.at > one.at and not losing:
+                self._changed[uuid] = owner, one._replace(rounds=one.rounds + 1)
+                text = f"{uuid} is as others wrote it, after {one.rounds} rounds"
+                self._require("written-back", one.rounds < _ROUNDS, text)
