@@ -20,7 +20,7 @@ _LABS: Final = (
         "test_relocate",
     },
     # Have labs of another kind; the first one breaks its Ganeti.
-    {"agents", "faults", "luxid"},
+    {"faults", "luxid"},
     {"daemon"},
 )
 #: Files whose tests share what takes minutes to make.

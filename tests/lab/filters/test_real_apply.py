@@ -28,7 +28,7 @@ from .test_real_verdicts import end, queue
 
 #: What a rule does to a job -> the job's status in the end.
 ENDS: Final = {PAUSE: "queued", REJECT: "canceled", ACCEPT: "ran"}
-ROUNDS: Final = often(4, 30)
+ROUNDS: Final = often(2, 30)
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ from ..maintained_lab import MaintainedLab
 Job = list[dict[str, Any]]
 State = dict[str, Any]
 
-CASES: Final = often(4, 300)
+CASES: Final = often(3, 300)
 #: Jobs of a case, each of which waits for the one before.
 JOBS: Final = 7
 PLACES: Final = (
