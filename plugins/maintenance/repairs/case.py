@@ -8,9 +8,14 @@ from ganeti_steward.core.model.cluster import Node
 from ganeti_steward.core.model.context import Context
 from ganeti_steward.core.model.opcodes import Job
 from ganeti_steward.plugins.maintenance.config import Maintd
+from ganeti_steward.plugins.model.disks import DiskHealth
 from ganeti_steward.plugins.model.incident import Incident
 from ganeti_steward.plugins.model.task import Plan, Task, Wait
 from ganeti_steward.plugins.model.world import World
+
+_SECOND: Final = 10**9
+#: s for which the state of disks counts.
+_FRESH: Final = 120
 
 
 class NodeCase(NamedTuple):
@@ -26,6 +31,12 @@ class NodeCase(NamedTuple):
     def name(self) -> str:
         """The name of the node."""
         return self.node.name
+
+    def disk_health(self, instance: str) -> DiskHealth | None:
+        """The state of an instance's disks; None where it was not read lately."""
+        found = self.world.disks.get(instance)
+        fresh = found is not None and self.world.now - found.at <= _FRESH * _SECOND
+        return found if fresh else None
 
     def on_node(self, step: str, reason: str, job: Job) -> Task:
         """A task that uses the node alone."""

@@ -9,19 +9,14 @@ from ganeti_steward.core.model.finding import EVACUATE_FAILOVER
 from ganeti_steward.core.model.opcodes import Job
 from ganeti_steward.plugins.maintenance.repairs.attempts import retry
 from ganeti_steward.plugins.maintenance.repairs.evacuation_case import (
-    SECOND,
     Evacuation,
     runs_on,
     unconfirmed,
     unsynced_fault,
 )
-from ganeti_steward.plugins.model.disks import DiskHealth
 from ganeti_steward.plugins.model.incident import OPT_OUT_TAG, Attempt
 from ganeti_steward.plugins.model.operations import activate_disks, clean_up, restart
 from ganeti_steward.plugins.model.task import ACTIVATE, CLEAN_UP, MOVE, REPLACE_DISKS, START
-
-#: s for which the state of disks counts.
-_FRESH: Final = 120
 
 #: Ganeti's words for an instance that does not run where it should.
 _DOWN: Final = "ERROR_down"
@@ -153,7 +148,7 @@ def _cleaned_up(case: Evacuation, instance: Instance, attempt: Attempt) -> Judge
 def _with_disks(case: Evacuation, instance: Instance, attempt: Attempt) -> Judgement:
     """By the state of both copies; Ganeti looks at them again when it moves the instance."""
     name, (other, *_) = instance.name, instance.secondaries
-    health = _health(case, name)
+    health = case.disk_health(name)
     if health is None or not case.world.answers(other):
         return Ready(last=True)
     if health.syncing:
@@ -171,12 +166,6 @@ def _with_disks(case: Evacuation, instance: Instance, attempt: Attempt) -> Judge
         return Prepare(REPLACE_DISKS, [], f"copy the disks of {name} again: {faults}")
     job = [activate_disks(name)]
     return Prepare(ACTIVATE, job, f"activate the disks of {name}: {faults}")
-
-
-def _health(case: Evacuation, name: str) -> DiskHealth | None:
-    found = case.world.disks.get(name)
-    fresh = found is not None and case.world.now - found.at <= _FRESH * SECOND
-    return found if fresh else None
 
 
 def _lost_here(case: Evacuation, instance: Instance) -> Judgement:

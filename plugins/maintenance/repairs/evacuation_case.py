@@ -19,8 +19,6 @@ from ganeti_steward.plugins.model.operations import out_of_band, set_role
 from ganeti_steward.plugins.model.task import FINAL_ROLE, POWER_OFF, POWER_STATUS, Task
 from ganeti_steward.plugins.texts import utc_time
 
-SECOND: Final = 10**9
-
 #: Ganeti's word for an instance that was seen running.
 RUNNING: Final = "running"
 

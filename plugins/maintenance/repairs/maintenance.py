@@ -7,7 +7,7 @@ fails ends the maintenance as failed, with everything running where it is.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from ganeti_steward.allocators.jobs.operations import failover, migrate
 from ganeti_steward.core import hookimpl
@@ -18,16 +18,11 @@ from ganeti_steward.plugins.maintenance.config import DRAINED
 from ganeti_steward.plugins.maintenance.repairs.case import NodeCase, NodeRepair, no_node
 from ganeti_steward.plugins.maintenance.repairs.evacuation_case import counted, listed
 from ganeti_steward.plugins.model import operations, task
-from ganeti_steward.plugins.model.disks import DiskHealth
 from ganeti_steward.plugins.model.incident import OPT_OUT_TAG, Incident, Maintenance
 from ganeti_steward.plugins.model.world import Reported, World
 
 if TYPE_CHECKING:
     from ganeti_steward.allocators.rolling.roll import Leave
-
-#: s for which the state of disks counts.
-_FRESH: Final = 120
-_SECOND: Final = 10**9
 
 
 class _MaintenanceCase(NodeCase):
@@ -220,7 +215,7 @@ def _connected(case: _MaintenanceCase) -> task.Plan | None:
     """The copies on the node are complete again before anything else is done; None: they are."""
     degraded = []
     for instance in case.mirrored:
-        health = _health(case, instance.name)
+        health = case.disk_health(instance.name)
         excluded = OPT_OUT_TAG in instance.tags
         if health and health.faults and not (health.syncing or excluded):
             if case.incident.attempt(instance.name).prepared >= case.settings.move_attempts:
@@ -236,7 +231,7 @@ def _unsynced(case: _MaintenanceCase, when: str) -> task.Wait | None:
     """Wait for disks that are not, or not known to be, in sync."""
     reasons = []
     for instance in case.mirrored:
-        health = _health(case, instance.name)
+        health = case.disk_health(instance.name)
         if health is None:
             reasons.append((instance.name, "the state of its disks is not known"))
         elif not health.in_sync:
@@ -247,12 +242,6 @@ def _unsynced(case: _MaintenanceCase, when: str) -> task.Wait | None:
         return None
     of = f"{len(reasons)} of {len(case.mirrored)} instances"
     return task.Wait(f"the disks of {of} have to be in sync {when}: {listed(reasons)}")
-
-
-def _health(case: _MaintenanceCase, name: str) -> DiskHealth | None:
-    found = case.world.disks.get(name)
-    fresh = found is not None and case.world.now - found.at <= _FRESH * _SECOND
-    return found if fresh else None
 
 
 def _home(case: _MaintenanceCase) -> task.Plan:
