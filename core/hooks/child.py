@@ -59,14 +59,14 @@ class End(NamedTuple):
     """The call that began last has ended."""
 
 
-class Answered(NamedTuple):
+class Done(NamedTuple):
     """The question is answered."""
 
     value: Any
     """JSON of the type that the method is annotated with"""
 
 
-class AnswerFailed(NamedTuple):
+class Failed(NamedTuple):
     """The question ended with a PluginError."""
 
     plugin: str
@@ -79,7 +79,7 @@ class AnswerFailed(NamedTuple):
     """whether the child is not fit for another question"""
 
 
-Message = Begin | End | Answered | AnswerFailed
+Message = Begin | End | Done | Failed
 
 
 class BadMessageError(Exception):
@@ -198,11 +198,11 @@ def _answer_all(serve: Serve, questions: int, answers: int, output: int) -> None
         name, *arguments = load_json(question, longest=len(question), deepest=2 * DEEPEST)
         try:
             served = served or serve()
-            message: Message = Answered(_answer(served, name, arguments, sender))
+            message: Message = Done(_answer(served, name, arguments, sender))
         except PluginError as err:
             message = _failed(err)
         sender.send(message)
-        if isinstance(message, AnswerFailed) and message.last:
+        if isinstance(message, Failed) and message.last:
             return
 
 
@@ -251,7 +251,7 @@ class _Sender:
             raw, fault = b"", str(err)
         if not fault:
             return raw
-        return self._packed(AnswerFailed(self.plugin, _wrong(fault), (), "", last=False))
+        return self._packed(Failed(self.plugin, _wrong(fault), (), "", last=False))
 
 
 def _answer(served: object, name: str, arguments: Sequence[Any], sender: _Sender) -> Any:
@@ -276,13 +276,13 @@ def _wrong(fault: object) -> str:
     return f"gave a wrong value: {fault}"
 
 
-def _failed(err: PluginError) -> AnswerFailed:
+def _failed(err: PluginError) -> Failed:
     cause: Any = err.__cause__
     faults = err.faults if isinstance(err, BadSettings) else ()
     if cause is None:
-        return AnswerFailed(err.plugin, err.fault, faults, "", last=False)
+        return Failed(err.plugin, err.fault, faults, "", last=False)
     # The frames hold what has used up the memory.
     traceback.clear_frames(cause.__traceback__)
     text = "".join(traceback.format_exception(cause))[-_TRACEBACK:]
     text = text.encode(errors="backslashreplace").decode()
-    return AnswerFailed(err.plugin, err.fault, faults, text, last=isinstance(cause, MemoryError))
+    return Failed(err.plugin, err.fault, faults, text, last=isinstance(cause, MemoryError))

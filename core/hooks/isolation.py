@@ -21,8 +21,8 @@ from ganeti_steward.core.builtins import built_in
 from ganeti_steward.core.errors import BadSettings, PluginError
 from ganeti_steward.core.hooks.child import (
     DISCONNECTED,
-    Answered,
-    AnswerFailed,
+    Done,
+    Failed,
     BadMessageError,
     Begin,
     End,
@@ -100,7 +100,7 @@ class Isolated:
             if self._child is None:
                 self._child = _Child(self._serve, Watch(self._names, built_in), self._start)
             message = self._child.ask(question)
-            if isinstance(message, Answered):
+            if isinstance(message, Done):
                 kind = signature(method)[1] if kind is _ANNOTATED else kind
                 value: _T = self._child.read(kind, message.value)
                 return value
@@ -118,7 +118,7 @@ class Isolated:
             raise PluginError(self._names, f"cannot be called: {err}") from None
 
 
-def _error(message: AnswerFailed) -> PluginError:
+def _error(message: Failed) -> PluginError:
     """The error that was raised in the child."""
     if message.faults:
         return BadSettings(message.plugin, message.faults)
@@ -171,7 +171,7 @@ class _Child:
         for descriptor in (self._answers, self._supervisor.fileno()):
             self._poll.register(descriptor, select.POLLIN)
 
-    def ask(self, question: bytes) -> Answered | AnswerFailed:
+    def ask(self, question: bytes) -> Done | Failed:
         """The child's answer; raises PluginError, after which only `kill` may follow."""
         self._watch.start(time.monotonic())
         self._send(memoryview(question))
@@ -182,7 +182,7 @@ class _Child:
                     self._watch.take(message, time.monotonic())
             except BadMessageError as err:
                 raise self._broken(err) from None
-            if isinstance(message, Answered | AnswerFailed):
+            if isinstance(message, Done | Failed):
                 return message
             if message is None:
                 self._wait()

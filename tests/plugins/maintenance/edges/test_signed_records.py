@@ -380,6 +380,7 @@ def test_only_the_store_makes_incidents_of_records(name: str, users: set[str]) -
         str(file.relative_to(room / "maintenance"))
         for file in room.rglob("*.py")
         for line in ast.walk(ast.parse(file.read_text()))
-        if isinstance(line, ast.ImportFrom) and name in [one.name for one in line.names]
+        if (isinstance(line, ast.ImportFrom) and name in [one.name for one in line.names])
+        or (isinstance(line, ast.Attribute) and line.attr == name)
     }
     assert found == users
