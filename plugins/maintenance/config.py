@@ -212,6 +212,12 @@ class Maintd(NamedTuple):
     gate_alerts: Annotated[
         str, kinds.TEXT, "Which alerts count there: a regular expression for the whole name."
     ] = ".+"
+    return_limit: Annotated[
+        float,
+        kinds.number(60, 604800),
+        "Seconds in which a node has to come back from the work of its planned maintenance; then "
+        "the maintenance has failed.",
+    ] = 1800
     lock_file: Annotated[
         str, kinds.PATH, "The file that keeps a second daemon from being started on this machine."
     ] = "/run/ganeti-steward/maintd.lock"

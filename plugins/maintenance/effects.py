@@ -88,6 +88,12 @@ def effects_of(jobs: Iterable[Sequence[Mapping[str, Any]]], facts: ClusterFacts)
     return Effects(**{name: frozenset(found) for name, found in work.found.items()})
 
 
+def with_power_cycle(effects: Effects, node: str, facts: ClusterFacts) -> Effects:
+    """The effects with those of a program that may reboot a node."""
+    stopped = {name for name, nodes in facts.instances.items() if nodes[:1] == (node,)}
+    return effects._replace(powered=effects.powered | {node}, stopped=effects.stopped | stopped)
+
+
 #: Parameters that name a node which gets an instance, or a copy of its disks.
 _TARGETS: Final = ("target_node", "remote_node", "pnode", "snode")
 

@@ -178,6 +178,14 @@ class Maintenance(NamedTuple):
     """whether the work on the node may begin: nothing runs there, and all disks are in sync"""
     worked: Time = 0
     """when it became known that the work on the node is over; 0: not yet"""
+    work: str = "none"
+    """what does the work: none (an admin), power, or ``command:`` and the name of a command"""
+    begun: Time = 0
+    """when the work was handed over that has been taken, or may have been; 0: not yet"""
+    boot: str = ""
+    """the boot id of the node before that; empty where it is not known"""
+    gone: bool = False
+    """whether the node has not answered since then, at least once"""
 
 
 def action_severity(action: str) -> int:

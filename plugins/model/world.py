@@ -20,6 +20,10 @@ from ganeti_steward.plugins.model.storage import NodeStorage
 OFF_LIMIT: Final = 600 * 10**9
 
 
+#: ns for which the state of disks counts.
+_DISKS_LIMIT: Final = 120 * 10**9
+
+
 class Reported(NamedTuple):
     """A node's report, checked and fresh."""
 
@@ -167,6 +171,12 @@ class World(NamedTuple):
         """Whether the node daemon of a node has answered."""
         node = self.node(name)
         return node is not None and node.live
+
+    def disk_health(self, name: str) -> DiskHealth | None:
+        """The state of an instance's disks; None where it was not read lately."""
+        found = self.disks.get(name)
+        fresh = found is not None and self.now - found.at <= _DISKS_LIMIT
+        return found if fresh else None
 
     def running_on(self, name: str) -> list[Instance]:
         """The instances that are meant to run on the node of this name, by name."""

@@ -19,6 +19,7 @@ from ganeti_steward.plugins.maintenance.cli import maintenance_plan, requests
 from ganeti_steward.plugins.maintenance.cli.cluster import add_submit_option, live_client
 from ganeti_steward.plugins.maintenance.cli.incident import incident_lines
 from ganeti_steward.plugins.model.incident import Maintenance
+from ganeti_steward.plugins.model.works import BY_ADMIN, is_work
 
 if TYPE_CHECKING:
     from ganeti_steward.core.model.cluster import Cluster
@@ -68,12 +69,23 @@ def _finish_request(one: argparse.ArgumentParser) -> None:
     maintenance_plan.add_choice(one)
     text = "instances stay where they went"
     one.add_argument("--no-return", action="store_true", help=text)
+    text = (
+        "what reboots the node when nothing runs on it: none (an admin, the default), "
+        "command:NAME (a repair command of its agent), or power (Ganeti's out-of-band program)"
+    )
+    one.add_argument("--work", type=_work, default=BY_ADMIN, metavar="WORK", help=text)
     text = "print the moves that would be made, and request nothing"
     one.add_argument("--dry-run", action="store_true", help=text)
     add_reason_option(one)
     one.set_defaults(act=_request)
     # The cluster's key is on the master, where luxid is.
     add_source_options(one, positional=False, files=False, rapi=False)
+
+
+def _work(text: str) -> str:
+    if not is_work(text):
+        raise argparse.ArgumentTypeError(f"{text!a} is none of none, power, command:NAME")
+    return text
 
 
 def _request(options: argparse.Namespace) -> int:
@@ -97,7 +109,9 @@ def _request(options: argparse.Namespace) -> int:
         )
         return EXIT_OK
     nodes = [cluster.node(name) for one in roll.rounds for name in one.nodes]
-    request = Maintenance(maintenance_plan.choice(options), not options.no_return)
+    request = Maintenance(
+        maintenance_plan.choice(options), not options.no_return, work=options.work
+    )
     for incident in requests.write_requests(options, nodes, request, options.reason or ""):
         print(f"Requested maintenance of {incident.node_name}: incident {incident.uuid}.")
     return EXIT_OK

@@ -22,6 +22,7 @@ from ganeti_steward.plugins.maintenance.cli.cluster import (
 from ganeti_steward.plugins.maintenance.edges.store import Store
 from ganeti_steward.plugins.model.incident import MAINTENANCE, Incident, Maintenance
 from ganeti_steward.plugins.model.operations import set_tags
+from ganeti_steward.plugins.model.works import work_began
 from ganeti_steward.plugins.texts import local_time
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ FIELDS: Final = {
     "status": "Status",
     "choice": "Choice",
     "returns": "Returns",
+    "work": "Work",
     "ran": "Instances",
     "requested": "Requested",
     "changed": "Changed",
@@ -87,12 +89,13 @@ def write_requests(
 
 
 def _incident(node: Node, request: Maintenance, now: int, reason: str) -> Incident:
-    wanted = {"choice": request.choice, "returns": request.returns}
+    uuid = str(uuid4())
+    wanted = {"choice": request.choice, "returns": request.returns, "work": request.work}
     made = Incident(
-        str(uuid4()),
+        uuid,
         node.uuid,
         node.name,
-        canonical({"status": MAINTENANCE, "request": wanted}),
+        canonical({"status": MAINTENANCE, "request": wanted, "uuid": uuid}),
         MAINTENANCE,
         first_seen=now,
         observed_since=now,
@@ -131,6 +134,7 @@ def row_of(recorded: RequestedMaintenance, cluster: Cluster) -> Mapping[str, Val
         "status": incident.status,
         "choice": request.choice,
         "returns": request.returns,
+        "work": request.work,
         "ran": request.ran,
         "requested": local_time(incident.first_seen),
         "changed": local_time(incident.changed),
@@ -146,6 +150,8 @@ def state_of(incident: Incident, request: Maintenance, cluster: Cluster) -> str:
     node = cluster.nodes_by_uuid.get(incident.node)
     if not incident.state.begun or node is None:
         return "requested"
+    if work_began(incident) and not request.worked:
+        return "working"
     if request.worked:
         return "returning" if node.drained and not request.drained else "home"
     return "ready" if request.ready else "emptying"

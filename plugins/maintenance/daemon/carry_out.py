@@ -22,6 +22,7 @@ from ganeti_steward.plugins.maintenance.engine.decision import CLUSTER, CommandR
 from ganeti_steward.plugins.maintenance.queue.submit import without
 from ganeti_steward.plugins.model.incident import Incident
 from ganeti_steward.plugins.model.task import Held
+from ganeti_steward.plugins.model.works import command_object
 from ganeti_steward.plugins.model.world import Observation, Reported
 
 if TYPE_CHECKING:
@@ -256,6 +257,8 @@ class CarryOut:
         found = world.observations.get(incident.node)
         # The agent gets all of the object, of which the record may have a part.
         original = found.original if isinstance(found, Reported) else incident.original
+        if incident.maintenance:
+            original = command_object(incident, command)
         self._agents.start(node, one.submission, command, original)
         self.started.append(one)
 

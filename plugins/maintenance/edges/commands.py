@@ -29,6 +29,7 @@ from ganeti_steward.plugins.maintenance.edges.poll import Target, agent_client
 from ganeti_steward.plugins.maintenance.engine.decision import (
     NEVER_CAME,
     NOT_KNOWN,
+    UNCERTAIN,
     CommandResult,
 )
 from ganeti_steward.plugins.maintenance.runtime import REAL, Runtime
@@ -186,7 +187,7 @@ class RepairRunner:
                 break
             if self._runtime.monotonic() - begun > limit:
                 text = result.text if result else f"{command.name} still ran after {limit:g} s"
-                result = CommandResult(False, text)
+                result = CommandResult(False, text, UNCERTAIN)
                 break
             self._note(command, result)
             self._runtime.sleep(self._pause)
@@ -200,13 +201,14 @@ class RepairRunner:
         try:
             found = self._calls().ask(command)
         except NoMemory:
-            return CommandResult(False, first)
+            return CommandResult(False, first, UNCERTAIN)
         except StewardError as err:
             text = f"whether {command.name} was run is not known: {err}"
             return CommandResult(False, text, NOT_KNOWN)
         except Exception as err:
             _log.exception("the repair command %s failed", command.name)
-            return CommandResult(False, f"{err}; whether {command.name} was run is not known")
+            text = f"{err}; whether {command.name} was run is not known"
+            return CommandResult(False, text, UNCERTAIN)
         if found.state == RUNNING:
             return None
         return self._never_came(command, first) if found.state == NEVER else _judged(command, found)
@@ -261,9 +263,10 @@ def _judged(command: SubmittedCommand, found: RepairState) -> CommandResult:
         started = utc_time(found.started * _SECOND)
         why = "the agent or the node was restarted meanwhile"
         text = f"{command.name} was started at {started}, and how it ended is not known: {why}"
-        return CommandResult(False, text)
+        return CommandResult(False, text, UNCERTAIN)
     why = "the memory of the agent does not go back so far"
-    return CommandResult(False, f"whether {command.name} was run is not known: {why}")
+    text = f"whether {command.name} was run is not known: {why}"
+    return CommandResult(False, text, UNCERTAIN)
 
 
 def _result(outcome: CommandEnd) -> CommandResult:
@@ -275,6 +278,9 @@ def _result(outcome: CommandEnd) -> CommandResult:
         f"exit status {outcome.status}" if outcome.status is not None else "no exit status"
     )
     text = f"{ending}: {output}" if output else ending
+    if outcome.status is not None and outcome.status < 0 and not outcome.fault:
+        # Who reboots a node ends what runs there by a signal.
+        return CommandResult(False, text, UNCERTAIN)
     return CommandResult(not outcome.fault and outcome.status == 0, text)
 
 

@@ -308,6 +308,8 @@ def _command_not_reported(case: RepairCase) -> Held | None:
     """A record alone has no command run: everybody who may write job filters could write it."""
     if not (isinstance(case.next, Task) and case.next.command):
         return None
+    if case.incident.maintenance:
+        return None  # only who has the cluster's key can request it
     found = case.world.observations.get(case.incident.node)
     if isinstance(found, Reported) and found.object_id == case.incident.object_id:
         return None

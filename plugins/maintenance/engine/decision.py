@@ -20,6 +20,8 @@ CLUSTER: Final = "cluster"
 HAS_ENDED: Final = "ended"
 NOT_KNOWN: Final = "not known"
 NEVER_CAME: Final = "never came"
+#: It was begun, or may have been, and how it ended will not be known.
+UNCERTAIN: Final = "uncertain"
 
 
 class Recent(NamedTuple):
@@ -43,7 +45,8 @@ class CommandResult(NamedTuple):
     text: str
     """exit status and output, or why it was not run, or why that is not known, in one sentence"""
     state: str = HAS_ENDED
-    """`NOT_KNOWN`: its agent is queried until it is; `NEVER_CAME`: it will not be run"""
+    """`NOT_KNOWN`: its agent is queried until it is; `NEVER_CAME`: it will not be run; `UNCERTAIN`:
+    nothing more will be known"""
 
 
 class Lasting(NamedTuple):

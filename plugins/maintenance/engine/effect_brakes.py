@@ -5,7 +5,7 @@ They hold for repairs and routine work alike, and so for every plugin.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Final
 
 from ganeti_steward.core.model.cluster import Node
@@ -13,6 +13,7 @@ from ganeti_steward.core.model.finding import LIVE_REPAIR
 from ganeti_steward.plugins.maintenance.effects import ClusterFacts
 from ganeti_steward.plugins.maintenance.engine.brakes import (
     BrakeCase,
+    RepairCase,
     braked,
     is_under_repair,
     waiting,
@@ -135,6 +136,38 @@ def _master(case: BrakeCase) -> Held | None:
         f"node {masters[0]} is the master: it can neither lose a role nor its power before another "
         f"node is the master (gnt-cluster master-failover there); {held_task(case)}",
     )
+
+
+def _occupied(case: BrakeCase) -> Held | None:
+    """A node under maintenance is not rebooted while anything would notice."""
+    if not (isinstance(case, RepairCase) and case.incident.maintenance):
+        return None
+    if case.node.name not in case.effects.powered:
+        return None
+    reasons = [*_noticing(case.world, case.node)]
+    if not reasons:
+        return None
+    sentence = f"{case.node.name} is not rebooted: {'; '.join(reasons)}; {held_task(case)}"
+    return braked(case, "occupied", sentence)
+
+
+def _noticing(world: World, node: Node) -> Iterator[str]:
+    """What would notice that a node is rebooted."""
+    if not node.drained:
+        yield "it is not drained: it may be a master candidate, and gets instances"
+    own = [one for one in world.instances_on(node.name) if one.primary == node.name]
+    if running := [one.name for one in own if one.uses_memory or one.status == "ERROR_up"]:
+        yield f"instances run on it: {_list(running)}"
+    mirrored = [one for one in world.instances_on(node.name) if one.template == "drbd" and one.up]
+    if excluded := [one.name for one in mirrored if OPT_OUT_TAG in one.tags]:
+        yield f"a copy of {_list(excluded)} is on it, which has the tag {OPT_OUT_TAG}"
+    if unsynced := [one.name for one in mirrored if not _in_sync(world, one.name)]:
+        yield f"the disks of {_list(unsynced)} are not known to be in sync"
+
+
+def _in_sync(world: World, instance: str) -> bool:
+    health = world.disk_health(instance)
+    return health is not None and health.in_sync
 
 
 def _nodes(world: World, names: Collection[str]) -> list[Node]:
@@ -278,6 +311,7 @@ BY_EFFECTS: Final[tuple[Callable[[BrakeCase], Held | None], ...]] = (
     _opt_out,
     _silent,
     _master,
+    _occupied,
     _candidate_pool,
     _most_waiting,
     _stopped,

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from ganeti_steward.core.model.job_state import CANCELED, LOST, NOT_STARTED, SUCCESS, JobState
-from ganeti_steward.plugins.maintenance.engine.decision import NEVER_CAME, NOT_KNOWN
+from ganeti_steward.plugins.maintenance.engine.decision import NEVER_CAME, NOT_KNOWN, UNCERTAIN
 from ganeti_steward.plugins.maintenance.engine.ledger import Ledger, command_key
 from ganeti_steward.plugins.maintenance.engine.transitions import Event
+from ganeti_steward.plugins.maintenance.engine.work import power_cycle_fault, work_ended
 from ganeti_steward.plugins.model.incident import Incident, Submission, action_severity
 from ganeti_steward.plugins.model.task import (
     AFTERWARDS,
@@ -18,6 +19,7 @@ from ganeti_steward.plugins.model.task import (
     POWER_STATUS,
     PREPARATIONS,
     TAG,
+    WORK,
 )
 
 #: What errors of jobs contain that no node, disk or policy caused: a daemon of Ganeti was stopped,
@@ -94,7 +96,10 @@ def _command(ledger: Ledger, uuid: str, submission: Submission) -> None:
         return
     _close(ledger, uuid, submission)
     reason = f"{COMMAND} {submission.command}: {result.text}"
-    if result.ok:
+    if submission.step == WORK:
+        done = result.ok or result.state == UNCERTAIN
+        work_ended(ledger, uuid, submission, "" if done else reason)
+    elif result.ok:
         complete(ledger, uuid, reason)
     else:
         ledger.happen(uuid, Event.FAILURE, reason)
@@ -150,6 +155,8 @@ def _jobs(ledger: Ledger, uuid: str, submission: Submission) -> None:
     _close(ledger, uuid, submission)
     if submission.step in AFTERWARDS:
         _afterwards(ledger, uuid, submission.step, fault)
+    elif submission.step == WORK:
+        work_ended(ledger, uuid, submission, _work_fault(submission, states))
     elif submission.each:
         _instances(ledger, uuid, submission, states)
     elif submission.step in _POWER:
@@ -164,12 +171,21 @@ def _is_repeated(
     ledger: Ledger, uuid: str, submission: Submission, states: Sequence[JobState]
 ) -> bool:
     """Whether a failure of a step is no failure of the incident: it is planned again."""
-    if submission.step in AFTERWARDS or submission.step in _POWER:
+    if submission.step in AFTERWARDS or submission.step in (*_POWER, WORK):
         return True
     bad = [one for one in states if one.ended and one.status != SUCCESS]
     tried = ledger.incidents[uuid].attempt().tried
     ganetis_own = not submission.refused and all(map(is_interrupted, bad))
     return ganetis_own and tried < ledger.config.move_attempts
+
+
+def _work_fault(submission: Submission, states: Sequence[JobState]) -> str:
+    """Why the work on a node was not done; empty where it was, or may have been."""
+    bad = [one for one in states if one.status != SUCCESS]
+    if submission.refused or not all(map(is_interrupted, bad)):
+        return _fault(submission, states)
+    results = [state.results for state in states if state.results]
+    return power_cycle_fault(results[0][-1]) if results else ""
 
 
 def _instances(

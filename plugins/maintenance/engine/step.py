@@ -16,6 +16,7 @@ from ganeti_steward.plugins.maintenance.engine.routine import (
     no_routine,
 )
 from ganeti_steward.plugins.maintenance.engine.tasks import Planner, Tasks
+from ganeti_steward.plugins.maintenance.engine.work import apply_work
 from ganeti_steward.plugins.model.world import Observation, Reported, Silent, World
 
 _SECOND: Final = 10**9
@@ -39,6 +40,7 @@ def step(
     observed.apply_left(ledger)
     observed.apply_tags(ledger)
     observed.apply_reports(ledger)
+    apply_work(ledger)
     observed.apply_disks(ledger)
     reservations = Reservations(ledger.all(), ledger.world, config)
     tasks = Tasks(ledger, planner, reservations)

@@ -10,7 +10,7 @@ from uuid import NAMESPACE_URL, uuid5
 from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.model.cluster import Node
 from ganeti_steward.plugins.maintenance.config import OBSERVE
-from ganeti_steward.plugins.maintenance.effects import effects_of
+from ganeti_steward.plugins.maintenance.effects import Effects, effects_of, with_power_cycle
 from ganeti_steward.plugins.maintenance.engine.brakes import (
     AFTER_PLAN,
     BEFORE_PLAN,
@@ -26,6 +26,7 @@ from ganeti_steward.plugins.maintenance.engine.ends import complete
 from ganeti_steward.plugins.maintenance.engine.ledger import Ledger, command_key
 from ganeti_steward.plugins.maintenance.engine.reservations import Reservations
 from ganeti_steward.plugins.maintenance.engine.transitions import Event
+from ganeti_steward.plugins.maintenance.engine.work import with_boot
 from ganeti_steward.plugins.model.incident import Incident, Submission
 from ganeti_steward.plugins.model.operations import remove_tags, set_tags
 from ganeti_steward.plugins.model.task import (
@@ -33,6 +34,7 @@ from ganeti_steward.plugins.model.task import (
     READY,
     TAG,
     UNTAG,
+    WORK,
     Done,
     Failed,
     Plan,
@@ -163,8 +165,15 @@ class Tasks:
 
     def _planned(self, case: RepairCase, plan: Task | Done | Failed) -> RepairCase:
         """With what is to be done, and what that does to nodes and instances."""
-        jobs = plan.jobs if isinstance(plan, Task) else ()
-        return replace(case, next=plan, effects=effects_of(jobs, self._facts))
+        return replace(case, next=plan, effects=self._effects(case, plan))
+
+    def _effects(self, case: RepairCase, plan: Task | Done | Failed) -> Effects:
+        if not isinstance(plan, Task):
+            return Effects()
+        effects = effects_of(plan.jobs, self._facts)
+        if plan.command and case.incident.maintenance:
+            return with_power_cycle(effects, case.node.name, self._facts)
+        return effects
 
     def _plan(self, incident: Incident, node: Node) -> None:
         case = self._case(incident, node)
@@ -189,6 +198,8 @@ class Tasks:
         if held:
             if {one.brake for one in held} == {OBSERVE} and isinstance(plan, Task):
                 self._reservations.observe(plan)
+            if isinstance(plan, Task) and plan.step == WORK:
+                ledger.update(_with_ready(case.incident, ready=True))
         elif isinstance(plan, Task):
             self._start(case.incident, plan)
         elif isinstance(plan, Done):
@@ -207,6 +218,8 @@ class Tasks:
             self._ledger.happen(incident.uuid, Event.FAILURE, reason)
             return
         incident = _with_ready(_with_origin(incident, self._ledger.world), ready=False)
+        if task.step == WORK:
+            incident = with_boot(incident, self._ledger.world)
         self._ledger.update(incident)
         demoted = effects_of(task.jobs, self._facts).demoted.union(incident.demoted)
         self._reserve(incident._replace(demoted=tuple(sorted(demoted))), task, found)

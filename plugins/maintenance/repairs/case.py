@@ -13,10 +13,6 @@ from ganeti_steward.plugins.model.incident import Incident
 from ganeti_steward.plugins.model.task import Plan, Task, Wait
 from ganeti_steward.plugins.model.world import World
 
-_SECOND: Final = 10**9
-#: s for which the state of disks counts.
-_FRESH: Final = 120
-
 
 class NodeCase(NamedTuple):
     """One incident, its node, and the world."""
@@ -34,9 +30,7 @@ class NodeCase(NamedTuple):
 
     def disk_health(self, instance: str) -> DiskHealth | None:
         """The state of an instance's disks; None where it was not read lately."""
-        found = self.world.disks.get(instance)
-        fresh = found is not None and self.world.now - found.at <= _FRESH * _SECOND
-        return found if fresh else None
+        return self.world.disk_health(instance)
 
     def on_node(self, step: str, reason: str, job: Job) -> Task:
         """A task that uses the node alone."""

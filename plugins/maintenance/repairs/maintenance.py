@@ -15,9 +15,10 @@ from ganeti_steward.core.model.cluster import Instance
 from ganeti_steward.core.model.context import Context
 from ganeti_steward.core.model.opcodes import Job
 from ganeti_steward.plugins.maintenance.config import DRAINED
+from ganeti_steward.plugins.maintenance.engine.work import why_not_back
 from ganeti_steward.plugins.maintenance.repairs.case import NodeCase, NodeRepair, no_node
 from ganeti_steward.plugins.maintenance.repairs.evacuation_case import counted, listed
-from ganeti_steward.plugins.model import operations, task
+from ganeti_steward.plugins.model import operations, task, works
 from ganeti_steward.plugins.model.incident import OPT_OUT_TAG, Incident, Maintenance
 from ganeti_steward.plugins.model.world import Reported, World
 
@@ -67,6 +68,8 @@ def _next(case: _MaintenanceCase) -> task.Plan:
         return _failed(case, [(attempt.instance, attempt.reason) for attempt in failed])
     if case.request.worked:
         return _returning(case) or _home(case)
+    if case.request.begun:
+        return _working(case)
     if not case.world.answers(case.name):
         return _silent(case)
     if not (case.incident.state.begun and case.node.drained):
@@ -85,12 +88,7 @@ def _silent(case: _MaintenanceCase) -> task.Wait:
 
 
 def _failed(case: _MaintenanceCase, reasons: Sequence[tuple[str, str]]) -> task.Failed:
-    return task.Failed(
-        f"{listed(reasons)}; all instances stay where they are, and {case.name} as it is: see "
-        f"gnt-instance list and gnt-node list {case.name}, and where a migration was cut in half "
-        "gnt-instance migrate --cleanup INSTANCE; then take it back (gnt-node modify -D no "
-        f"{case.name}), or gnt-steward maintenance start {case.name} again"
-    )
+    return task.Failed(f"{listed(reasons)}; {works.take_back_by_hand(case.name)}")
 
 
 def _each(
@@ -181,15 +179,44 @@ def _moving(how: str) -> Callable[[str, str | None], dict[str, object]]:
     return lambda name, node: {**migrate(name, node), "allow_failover": False}
 
 
-def _ready(case: _MaintenanceCase) -> task.Wait:
+def _ready(case: _MaintenanceCase) -> task.Plan:
     if wait := _unsynced(case, "before the work begins"):
         return wait
+    if case.request.work != works.BY_ADMIN:
+        return _work(case)
     copies = len(case.mirrored)
     one_copy = f"; {copies} instances have one copy only while it is away" if copies else ""
     return task.Wait(
         f"{case.name} is ready: nothing runs on it{one_copy}; when the work is over: gnt-steward "
         f"maintenance done {case.name}",
         mark=task.READY,
+    )
+
+
+# Working
+
+
+def _work(case: _MaintenanceCase) -> task.Plan:
+    """Have the node rebooted; it is begun once."""
+    why = f"nothing runs on {case.name}, and all copies are in sync"
+    if case.request.work == works.POWER:
+        job = [operations.out_of_band(case.name, "power-cycle")]
+        return case.on_node(task.WORK, f"switch {case.name} off and on: {why}", job)
+    command = works.command_of(case.request.work)
+    if not command:
+        advice = works.take_back_by_hand(case.name)
+        return task.Failed(f"{case.request.work!a} is no work; {advice}")
+    nodes, reason = frozenset({case.name}), f"run {command} on {case.name}: {why}"
+    return task.Task(task.WORK, nodes, frozenset(), reason, command=command)
+
+
+def _working(case: _MaintenanceCase) -> task.Wait:
+    elapsed = (case.world.now - case.request.begun) // 10**9
+    why = why_not_back(case.request, case.world, case.node)
+    return task.Wait(
+        f"the work on {case.name} ({case.request.work}) was begun {elapsed} s ago, and it has to "
+        f"come back within {case.settings.return_limit:g} s: {why}; where it is over: gnt-steward "
+        f"maintenance done {case.name}"
     )
 
 

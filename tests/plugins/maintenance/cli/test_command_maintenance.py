@@ -84,6 +84,15 @@ def test_start_writes_a_signed_record(call: Caller, cluster: Cluster) -> None:
     assert call("start", "n2").err == "gnt-steward maintenance: n2.test has an active maintenance\n"
 
 
+def test_what_does_the_work(call: Caller, cluster: Cluster) -> None:
+    assert call("start", "n2", "--work", "command:reboot-node").status == 0
+    assert call(*LIST, "work").out == "command:reboot-node\n"
+    for wrong in ("command:", "command:../sh", "reboot"):
+        done = call("start", "n4", "--work", wrong)
+        assert (done.status, f"{wrong!a} is none of none" in done.err) == (2, True)
+    assert len(cluster.rows) == 1
+
+
 def test_what_cannot_be_away_is_not_requested(call: Caller, cluster: Cluster) -> None:
     done = call("start", "n2", "n3")
     assert done.status == 1

@@ -35,6 +35,7 @@ from ganeti_steward.plugins.maintenance.edges.poll import Target
 from ganeti_steward.plugins.maintenance.engine.decision import (
     NEVER_CAME,
     NOT_KNOWN,
+    UNCERTAIN,
     CommandResult,
 )
 from ganeti_steward.plugins.maintenance.runtime import Runtime
@@ -51,7 +52,9 @@ BROKEN: Final = OutcomeUnknown("it broke; whether replace-disk was run is not kn
 FIXED: Final = RepairState("ended", COMMAND, AT, CommandEnd(0, "fixed\n"))
 DONE: Final = CommandResult(True, "exit status 0: fixed")
 LOST: Final = CommandResult(
-    False, "the daemon was restarted meanwhile; whether replace-disk was run is not known"
+    False,
+    "the daemon was restarted meanwhile; whether replace-disk was run is not known",
+    UNCERTAIN,
 )
 
 
@@ -153,11 +156,16 @@ def test_a_refusal_is_no_question() -> None:
         (FIXED, DONE),
         (FIXED._replace(outcome=CommandEnd(3)), CommandResult(False, "exit status 3")),
         (
+            FIXED._replace(outcome=CommandEnd(-15)),
+            CommandResult(False, "exit status -15", UNCERTAIN),
+        ),
+        (
             RepairState("lost", COMMAND, AT),
             CommandResult(
                 False,
                 "replace-disk was started at 2023-11-14 22:13:20 UTC, and how it ended is not "
                 "known: the agent or the node was restarted meanwhile",
+                UNCERTAIN,
             ),
         ),
         (
@@ -170,12 +178,13 @@ def test_a_refusal_is_no_question() -> None:
                 False,
                 "whether replace-disk was run is not known: the memory of the agent does not go "
                 "back so far",
+                UNCERTAIN,
             ),
         ),
         (NoMemory("too old"), LOST),
         (
             ValueError("oops"),
-            CommandResult(False, "oops; whether replace-disk was run is not known"),
+            CommandResult(False, "oops; whether replace-disk was run is not known", UNCERTAIN),
         ),
     ],
 )
@@ -227,7 +236,8 @@ def test_while_it_runs() -> None:
     ],
 )
 def test_not_for_ever(state: RepairState | Exception, text: str) -> None:
-    assert Fake(CommandEnd(0), state, limit=0.05).queried() == CommandResult(False, text)
+    expected = CommandResult(False, text, UNCERTAIN)
+    assert Fake(CommandEnd(0), state, limit=0.05).queried() == expected
 
 
 def test_a_command_that_never_arrives() -> None:

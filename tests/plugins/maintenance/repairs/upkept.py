@@ -20,7 +20,7 @@ from ganeti_steward.plugins.maintenance.repairs.maintenance import PlannedMainte
 from ganeti_steward.plugins.model.disks import DiskHealth
 from ganeti_steward.plugins.model.incident import MAINTENANCE, Incident, Maintenance
 from ganeti_steward.plugins.model.task import Wait
-from ganeti_steward.plugins.model.world import World
+from ganeti_steward.plugins.model.world import Reported, World
 
 INSTANCES = (
     instance("drbd1", "node2", "node3"),
@@ -61,7 +61,9 @@ class Upkept(Maintained):
         found = self._plugin.steward_plan(incident, world, Context())
         return [PluginPlan("maintenance", one) for one in found or [Wait("not handled")]]
 
-    def request(self, name: str, choice: str = "refuse", *, returns: bool = True) -> Incident:
+    def request(
+        self, name: str, choice: str = "refuse", *, returns: bool = True, work: str = "none"
+    ) -> Incident:
         """What ``gnt-steward maintenance start`` writes."""
         self.now += 1
         uuid = f"uuid-{name}-{self.now}"
@@ -75,7 +77,7 @@ class Upkept(Maintained):
             observed_since=self.now,
             changed=self.now,
             progressed=self.now,
-            maintenance=Maintenance(choice, returns),
+            maintenance=Maintenance(choice, returns, work=work),
         )
         self.records[uuid] = made._replace(tag=made.ready_tag)
         return made
@@ -105,8 +107,16 @@ class Upkept(Maintained):
             if one.template == "drbd" and name in one.nodes:
                 self.degraded[one.name] = name
 
-    def come_back(self, name: str) -> None:
+    def come_back(self, name: str, boot: str = "") -> None:
         self.change(name, missing=())
+        self.booted(name, boot)
+
+    def booted(self, name: str, boot: str) -> None:
+        """The agent reports this boot id from now on."""
+        self.report(name, OK)
+        found = self.observations[f"uuid-{name}"]
+        assert isinstance(found, Reported)
+        self.observations[f"uuid-{name}"] = found._replace(boot=boot)
 
     def running_on(self, name: str) -> list[str]:
         return [one.name for one in self.world().running_on(name)]
@@ -116,12 +126,19 @@ class Upkept(Maintained):
 
     def _operate(self, operation: Mapping[str, Any]) -> None:
         kind, name = operation["OP_ID"], operation.get("instance_name", "")
-        if name not in self.instances:
+        if kind == "OP_OOB_COMMAND":
+            for node in operation["node_names"]:
+                assert self.running_on(node) == []
+                self.reboot(node)
+        elif name not in self.instances:
             if kind == "OP_NODE_SET_PARAMS" and operation.get("drained") is False:
                 self.change(operation["node_name"], drained=False)
             else:
                 super()._operate(operation)
-            return
+        else:
+            self._operate_on(name, kind, operation)
+
+    def _operate_on(self, name: str, kind: str, operation: Mapping[str, Any]) -> None:
         one = self.instances[name]
         if kind == "OP_INSTANCE_ACTIVATE_DISKS":
             self.degraded.pop(name, None)

@@ -1,0 +1,53 @@
+"""The work on a node under planned maintenance: done by an admin, or by what the daemon starts."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ganeti_steward.core.canonical_json import canonical
+from ganeti_steward.core.model.finding import LIVE_REPAIR, is_name
+from ganeti_steward.plugins.model.incident import Incident
+from ganeti_steward.plugins.model.task import WORK
+
+#: An admin does the work, and reports when it is over.
+BY_ADMIN: Final = "none"
+#: Ganeti's out-of-band program switches the node off and on.
+POWER: Final = "power"
+#: The agent of the node runs the repair command whose name follows.
+_COMMAND: Final = "command:"
+
+
+def is_work(text: str) -> bool:
+    """Whether this names a kind of work."""
+    return text in (BY_ADMIN, POWER) or bool(command_of(text))
+
+
+def command_of(work: str) -> str:
+    """The repair command of a kind of work; empty where it has none."""
+    name = work.removeprefix(_COMMAND)
+    return name if work.startswith(_COMMAND) and is_name(name) else ""
+
+
+def command_object(incident: Incident, command: str) -> bytes:
+    """The diagnose object that requests the repair command of a maintenance from an agent.
+
+    It differs for each maintenance, so that no agent takes one for the other.
+    """
+    wanted = {"status": LIVE_REPAIR, "command": command, "maintenance": incident.uuid}
+    return canonical(wanted)
+
+
+def work_began(incident: Incident) -> int:
+    """When the work on the node was handed over, ns since the epoch; 0: not yet."""
+    begun = incident.maintenance.begun if incident.maintenance else 0
+    return begun or next((one.at for one in incident.open if one.step == WORK), 0)
+
+
+def take_back_by_hand(node: str) -> str:
+    """What to do about a node whose maintenance has failed."""
+    return (
+        f"all instances stay where they are, and {node} as it is: see gnt-instance list and "
+        f"gnt-node list {node}, and where a migration was cut in half gnt-instance migrate "
+        f"--cleanup INSTANCE; then take it back (gnt-node modify -D no {node}), or gnt-steward "
+        f"maintenance start {node} again"
+    )
