@@ -19,6 +19,7 @@ from ganeti_steward.allocators.moves.answer import move_all
 from ganeti_steward.allocators.moves.best_move import MoveTask, Stages
 from ganeti_steward.allocators.rules import move_kinds as kinds
 from ganeti_steward.allocators.rules.candidates import policy_check, terms_of
+from ganeti_steward.allocators.rules.checks import stays_text
 from ganeti_steward.allocators.rules.groups import network_fault, takes_instances
 from ganeti_steward.allocators.score.global_n1 import CapacityTest
 from ganeti_steward.allocators.state.load import load
@@ -100,7 +101,7 @@ def evacuation(
 def _fault(resident: Resident, mode: str) -> str:
     """Why the instance can never be moved as requested; empty when it can."""
     instance = resident.demand.instance
-    stays = kinds.stays_text(instance)
+    stays = stays_text(instance)
     if not stays and mode == SECONDARY_ONLY and not resident.demand.drbd:
         return f"Instances with disk template '{instance.template}' can't execute change secondary"
     return stays
@@ -164,7 +165,7 @@ def _change(
         stages=(kinds.TO_TWO_NODES if demand.drbd else (kinds.MOVE,),),
         groups=tuple(group for group in groups if group not in closed),
         targets=np.isin(frame.group, groups),
-        fault=kinds.stays_text(demand.instance) or terms.fault,
+        fault=stays_text(demand.instance) or terms.fault,
         closed=closed,
         extra_checks=(policy_check(frame, demand),),
         test=test,

@@ -18,7 +18,7 @@ from ganeti_steward.allocators.rules.candidates import (
     stay_verdicts,
     terms_of,
 )
-from ganeti_steward.allocators.rules.move_kinds import stays_text
+from ganeti_steward.allocators.rules.checks import stays_text
 from ganeti_steward.allocators.score.global_n1 import CapacityTest
 from ganeti_steward.allocators.state.load import load
 from ganeti_steward.core.model.answer import Answer, Outcome, Refusal

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from ganeti_steward.allocators.state import quantity
+from ganeti_steward.core.model.cluster import NOT_MIRRORED
 
 if TYPE_CHECKING:
     from ganeti_steward.allocators.state.arrays import Ints, Mask
@@ -312,3 +313,13 @@ def _bound_fault(
         if (value - limit) * side > 0:
             return failure, f"{what} {value}{unit} is {word} of {limit}{unit}"
     return None
+
+
+def stays_text(instance: Instance) -> str:
+    """Why no kind of move moves an instance, and what does; empty when there is one."""
+    if instance.template not in NOT_MIRRORED:
+        return ""
+    return (
+        f"its disks exist only on {instance.nodes[0]}; move it by hand: "
+        f"gnt-instance move -n NODE {instance.name}"
+    )

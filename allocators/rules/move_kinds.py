@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ganeti_steward.allocators.jobs.operations import failover, migrate, replace_secondary
-from ganeti_steward.core.model.cluster import NOT_MIRRORED, Instance
+from ganeti_steward.core.model.cluster import Instance
 from ganeti_steward.core.model.opcodes import Job
 
 if TYPE_CHECKING:
@@ -114,16 +114,6 @@ def kind_between(now: NodePair, then: NodePair) -> MoveKind | None:
     if then[0] == secondary:
         return FAILOVER_AND_REPLACE
     return REPLACE_PRIMARY if then[1] == secondary else None
-
-
-def stays_text(instance: Instance) -> str:
-    """Why no kind of move moves an instance, and what does; empty when there is one."""
-    if instance.template not in NOT_MIRRORED:
-        return ""
-    return (
-        f"its disks exist only on {instance.nodes[0]}; move it by hand: "
-        f"gnt-instance move -n NODE {instance.name}"
-    )
 
 
 def job(instance: Instance, kind: MoveKind, primary: str, secondary: str) -> Job:

@@ -21,11 +21,11 @@ from ganeti_steward.core.builtins import built_in
 from ganeti_steward.core.errors import BadSettings, PluginError
 from ganeti_steward.core.hooks.child import (
     DISCONNECTED,
-    Done,
-    Failed,
     BadMessageError,
     Begin,
+    Done,
     End,
+    Failed,
     Received,
     Serve,
     Start,
