@@ -31,6 +31,7 @@ NOT_SHOWN: Final[Mapping[str, str]] = {
     "not-named": "no built-in plugin touches what it does not name",
     "whole-cluster": "no built-in plugin affects the whole cluster",
     "person": "no built-in plugin sets a tag of a person",
+    "occupied": "the built-in plugin has no node rebooted that anything would notice",
     "consistency": "no built-in plugin ignores the state of disks",
     "configuration": "the world has no configuration file that changes",
     "filter-action": "the world's daemon has no actions of job filters",

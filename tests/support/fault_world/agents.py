@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from fault_world.clock import SECOND, Process
@@ -65,6 +67,7 @@ class Agent:
         now = self._world.clock_of(self._node)
         data = self._world.ganeti.reports.get(self._node, _HEALTHY)
         report: Row = {"node": self._node, "timestamp": now, "data": data}
+        report["boot_id"] = f"{self._node} {self._world.ganeti.boots[self._node]}"
         kind = self._world.faults.of_report(self._node)
         if kind == "lost":
             raise StewardError(f"the agent of {self._node} has not answered within 10 s")
@@ -83,7 +86,10 @@ class Agent:
         if submission in self._known:
             raise AgentRefused(f"the command with id {submission} was run already")
         data = world.ganeti.reports.get(self._node, _HEALTHY)
-        if data.get("command") != command or canonical_object(data) != original:
+        maintenance = str(json.loads(original).get("maintenance", ""))
+        if not maintenance and (
+            data.get("command") != command or canonical_object(data) != original
+        ):
             raise AgentRefused(f"{self._node} does not report what requests {command}")
         at = self._objects.get(original)
         if at is not None and world.clock.now - at < 3600 * SECOND:
@@ -95,10 +101,11 @@ class Agent:
         seconds = world.draw("command").choice((1.0, 5.0, 30.0, 300.0))
         if world.faults.of_command() == "hang":
             seconds = _HANGS
-        world.clock.after(seconds, lambda: self._ended(submission))
+        world.clock.after(seconds, lambda: self._ended(submission, maintenance))
         return seconds
 
-    def _ended(self, submission: str) -> None:
+    def _ended(self, submission: str, maintenance: str) -> None:
+        """``maintenance``: uuid of that for which the command reboots the node; empty: none."""
         state = self._known[submission]
         if state.state != RUNNING:
             return
@@ -106,7 +113,14 @@ class Agent:
         good = {"succeed": True, "fail": False}.get(self._world.faults.of_command(), drawn)
         outcome = CommandEnd(0 if good else 1, "done" if good else "failed")
         self._known[submission] = state._replace(state=ENDED, outcome=outcome)
-        if good:
+        if good and maintenance:
+            # Most such commands end with the node, and some before.
+            late = self._world.draw("reboot").random() < 0.3
+            if not late:
+                self._known[submission] = state
+            reboot = partial(self._world.checks.reboots.rebooted, maintenance, self._node)
+            self._world.clock.after(20 if late else 0, reboot)
+        elif good:
             self._world.ganeti.reports.pop(self._node, None)
 
     def state(self, submission: str) -> RepairState:

@@ -6,6 +6,7 @@ instance really runs, and which copies of its disks hold what it has written.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from random import Random
 from typing import Any, Final
@@ -64,6 +65,8 @@ class Ganeti:
         """names of nodes whose noded does not answer though they run"""
         self.silent: set[str] = set()
         """names of nodes whose node agent does not answer though they run"""
+        self.boots = Counter[str]()
+        """name of a node -> how often it has lost its power"""
         self.reports: dict[str, Row] = {}
         """name of a node -> the diagnose object that its agent reports; others: healthy"""
         self.runs: dict[str, set[str]] = {}
@@ -206,6 +209,7 @@ class Ganeti:
     def power_off(self, node: str) -> None:
         """A node loses its power: what ran there does not run any more."""
         self.off.add(node)
+        self.boots[node] += 1
         for row in self.on(node):
             if row["pnode"] == node:
                 self.data[row["name"]].active = False

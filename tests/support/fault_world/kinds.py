@@ -30,6 +30,7 @@ class Kind(NamedTuple):
 
 _ILL: Final = ("evacuate", "evacuate", "evacuate-failover", "live-repair", hardware.CHANGING)
 _JUMPS: Final = ("-3600", "-30", "-2", "2", "30", "3600")
+_REQUESTS: Final = ("stop", "refuse", "stop,power", "refuse,command:reboot")
 _TAGS: Final = (CANCEL_TAG, STOPPED_TAG, OPT_OUT_TAG)
 
 KINDS: Final[Mapping[str, Kind]] = {
@@ -76,9 +77,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     "record-deleted": Kind(people.record_deleted, 0.7),
     "record-restored": Kind(people.record_restored, 1),
     "record-edited": Kind(people.record_edited, 0.7),
-    "maintenance-requested": Kind(
-        people.maintenance_requested, 2, "node", (30, 600), ("stop", "refuse")
-    ),
+    "maintenance-requested": Kind(people.maintenance_requested, 2, "node", (30, 600), _REQUESTS),
     "paused": Kind(people.paused, 0.7, "", (60, 900)),
     "group-renamed": Kind(people.group_renamed, 0.2),
     "group-excluded": Kind(people.group_excluded, 0.2, "", (60, 600)),

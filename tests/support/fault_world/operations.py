@@ -11,7 +11,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from fault_world.checks.effects import changes, only_tags
+from fault_world.checks.texts import texts
 from fault_world.clock import SECOND
+from ganeti_steward.plugins.model.incident import JOB_SOURCE
 from ganeti_steward.plugins.simulation.jobs import JobFailed
 
 if TYPE_CHECKING:
@@ -355,7 +357,10 @@ def _oob(world: World, op: Row) -> list[Any]:
     if command in ("power-off", "power-cycle") and world.ganeti.master in names:
         text = f"Cannot {command} the master node {world.ganeti.master}"
         raise JobFailed(text, "wrong_input")
-    if command == "power-off" and not world.faults.keeps_power():
+    if command == "power-cycle" and not world.faults.keeps_power():
+        for name in names:
+            world.checks.reboots.rebooted(texts([op]).get(JOB_SOURCE, ""), name)
+    elif command == "power-off" and not world.faults.keeps_power():
         for name in names:
             world.ganeti.power_off(name)
     elif command == "power-on":

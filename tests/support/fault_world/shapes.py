@@ -99,6 +99,7 @@ def _settings(random: Random, nodes: int) -> Maintd:
         report_max_age=random.choice((150, 900)),
         round_interval=random.choice((30, 60)),
         command_time_limit=600,
+        return_limit=random.choice((600, 1800)),
         power_off=random.random() < 0.4,
         failover_unsynced=random.random() < 0.3,
         final_role=random.choice(("offline", "drained")),

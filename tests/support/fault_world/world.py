@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from fault_world.agents import Agent
 from fault_world.causes.control import unfiltered
+from fault_world.causes.hardware import loses_power
 from fault_world.checks import Checks, record_of
 from fault_world.clock import SECOND, Clock
 from fault_world.daemon import Daemon, NodeDisk
@@ -144,6 +145,11 @@ class World:
         ]
         return min(nodes, default=None)
 
+    def reboot(self, node: str) -> None:
+        """A node is switched off and on, or reboots; some stay away for long."""
+        away = float(self.draw("away").choice((30, 120, 300, 600, 5000)))
+        loses_power(self, Fault(0, "reboot", node, away))
+
     # What happens by itself
 
     def _tick(self) -> None:
@@ -225,7 +231,7 @@ class World:
         """A person acknowledges results, and takes nodes back whose hardware is repaired."""
         for uuid, record in self.records():
             row = next((one for one in self.ganeti.nodes if one["uuid"] == record["node"]), None)
-            if row and record.get("maintenance") and (word := _word(row, record)):
+            if row and record.get("maintenance") and (word := _word(row, record, self.clock.now)):
                 tags = row["tags"]
                 tags += [f"{word}{uuid}"] if f"{word}{uuid}" not in tags else []
                 self.ganeti.changed()
@@ -247,11 +253,16 @@ class World:
         )
 
 
-def _word(row: Row, record: Row) -> str:
+#: ns after which a person cancels a maintenance that something holds back.
+_HELD_FOR: Final = 7200 * SECOND
+
+
+def _word(row: Row, record: Row, now: int) -> str:
     """What a person does about a maintenance: the beginning of a tag; empty: nothing."""
     if record["status"] == "pending":
         return DONE_TAG
-    return CANCEL_TAG if record["status"] == "noted" and row["master"] else ""
+    late = now - record["first_seen"] > _HELD_FOR
+    return CANCEL_TAG if record["status"] == "noted" and (row["master"] or late) else ""
 
 
 #: The tag by which harep's work is permitted.

@@ -95,10 +95,11 @@ def record_edited(world: World, fault: Fault) -> None:
 
 
 def maintenance_requested(world: World, fault: Fault) -> None:
-    """A person requests the maintenance of a node, and reboots it once it is ready."""
+    """A person requests the maintenance of a node, and may reboot it once it is ready."""
     node, now = _node(world, fault.subject), world.clock_of(world.ganeti.master)
     if node is None or node["master"] or node["offline"] or _maintained(world, node["name"]):
         return
+    choice, _, work = fault.detail.partition(",")
     uuid = str(uuid5(NAMESPACE_DNS, f"maintenance of {node['name']} at {fault.at}"))
     incident = Incident(
         uuid,
@@ -111,14 +112,15 @@ def maintenance_requested(world: World, fault: Fault) -> None:
         observed_since=now,
         changed=now,
         progressed=now,
-        maintenance=Maintenance(fault.detail),
+        maintenance=Maintenance(choice, work=work or "none"),
     )
     rule = rule_of(SignedRecord(incident, now, sign_record(incident, now, KEY)), now)
     trail = [list(reason) for reason in rule.reasons]
     predicates = [list(one) for one in rule.predicates]
     world.checks.requested.add(uuid)
     world.luxid.replace_filter(uuid, rule.priority, predicates, rule.action, trail)
-    world.clock.after(60, partial(_work, world, uuid, fault))
+    if not work:
+        world.clock.after(60, partial(_work, world, uuid, fault))
 
 
 def _maintained(world: World, node: str) -> bool:

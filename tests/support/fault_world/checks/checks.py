@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ from fault_world.checks.foreign import Foreign
 from fault_world.checks.invariants import Broken
 from fault_world.checks.jobs import Jobs
 from fault_world.checks.left_behind import check_left
+from fault_world.checks.reboots import Reboots
 from fault_world.checks.reported import Reports
 from fault_world.checks.results import Results
 from fault_world.checks.seen import Seen, both, seen
@@ -38,6 +40,7 @@ class Checks:
         self.broken: Broken | None = None
         self.jobs, self.reported = Jobs(world, self.require), Reports(world, self.require)
         self.foreign = Foreign(world, self.require)
+        self.reboots = Reboots(world, self.require)
         self.begun, self.results = Begun(world, self.require), Results(world, self.require)
         self.records: dict[str, Row] = {}
         """uuid -> record as a daemon wrote it last"""
@@ -124,6 +127,9 @@ class Checks:
 
     def command_requested(self, daemon: Daemon, node: str, original: bytes) -> None:
         """A daemon requests a repair command."""
+        if "maintenance" in json.loads(original):
+            self.reboots.requested(node, daemon.seen)
+            return
         answer, text = daemon.answers.observed.get(node, NONE), f"a command of {node} is requested"
         reported = answer.object.encode() == original
         self.require("command-reported", reported, f"{text}, which reports {answer.status}")
@@ -173,6 +179,7 @@ class Checks:
         if before and before["status"] == "noted" and record["status"] == "pending":
             self.begun.begun(uuid, record, caller.answers, caller.seen)
         self.results.written(uuid, before, record, caller.seen)
+        self.reboots.written(uuid, before, record)
 
     def rule_deleted(self, rule: Row, caller: Daemon | None) -> None:
         """A filter rule was deleted."""

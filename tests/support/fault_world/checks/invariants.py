@@ -31,7 +31,11 @@ INVARIANTS: Final[Mapping[str, str]] = {
     "acknowledged": "A result counts as acknowledged only after its tag was on the node.",
     "healthy": "An incident is forgotten only after its node has reported something else, and not "
     "it, for healthy-delay.",
-    "emptied": "No node is rebooted for a maintenance while an instance runs on it.",
+    "emptied": "No node is rebooted for a maintenance while an instance runs on it, and by the "
+    "daemon only while it is drained.",
+    "rebooted-once": "No node is rebooted twice by the daemon for one maintenance.",
+    "returned": "Where its boot id is known, a node counts as rebooted for a maintenance only "
+    "after it was, or after a person says so.",
     "apart": "No two nodes of one instance are away for maintenance at the same time.",
     "opted-out": "Nothing with the tag maintd:off is touched: no node, no node of such a group, no "
     "instance.",

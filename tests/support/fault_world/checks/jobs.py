@@ -178,6 +178,9 @@ class Jobs:
         self._require("reported", grounds, text)
         record = self._world.checks.records.get(own.incident, {})
         switched = self._world.settings.power_off and record.get("action") == "evacuate-failover"
+        if effect.powered and (record.get("maintenance") or {}).get("work") == "power":
+            self._world.checks.reboots.requested(own.node, seen)
+            switched = True
         self._require("reported", switched or not effect.powered, text)
         new, waiting = effect.out - seen.out, {*self._waiting(), *effect.out}
         most = self._world.settings.most_waiting

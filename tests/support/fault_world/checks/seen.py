@@ -41,6 +41,8 @@ class Seen(NamedTuple):
     """those of them that are or were offline"""
     primaries: Mapping[str, str]
     """instance -> its primary"""
+    runs: frozenset[tuple[str, str]]
+    """instance and node on which it runs"""
     canceled: frozenset[str]
     """uuids of the incidents that a person cancels by a tag"""
 
@@ -71,6 +73,7 @@ def seen(world: World, records: Mapping[str, Row]) -> Seen:
         out,
         frozenset(row["name"] for row in ganeti.nodes if row["offline"]),
         {row["name"]: row["pnode"] for row in ganeti.instances},
+        frozenset((name, node) for name, on in ganeti.runs.items() for node in on),
         frozenset(tag.removeprefix(CANCEL_TAG) for tag in tags if tag.startswith(CANCEL_TAG)),
     )
 
@@ -116,5 +119,6 @@ def both(before: Seen, after: Seen) -> Seen:
         before.was_out | after.was_out,
         before.was_offline | after.was_offline,
         dict(before.primaries.items() & after.primaries.items()),
+        before.runs & after.runs,
         before.canceled & after.canceled,
     )

@@ -41,7 +41,8 @@ _DETAILS: Final[Mapping[str, str]] = {
     "lost-answers": "a share, 0 to 1",
     "late-storing": "seconds",
     "failing-operations": "a share, 0 to 1",
-    "maintenance-requested": "stop or refuse: what is done with instances that cannot migrate",
+    "maintenance-requested": "stop or refuse: what is done with instances that cannot migrate; "
+    "after a comma, power or command:reboot: what reboots the node",
     "tag-set": "a tag; one that ends with a colon gets the uuid of each incident of the node",
 }
 
