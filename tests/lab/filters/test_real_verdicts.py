@@ -23,7 +23,7 @@ from ..cluster import Lab, op, until
 from .random_rules import Making
 
 #: Rounds of some rules each, and jobs in each round.
-ROUNDS: Final = often(4, 45)
+ROUNDS: Final = often(4, 500)
 JOBS: Final = 10
 #: The seed of the first round: also a few rounds have all ends.
 FIRST: Final = 6
