@@ -73,6 +73,7 @@ def _end(world: World) -> None:
 
 def _rest(world: World) -> None:
     """Some more rounds, and then nothing may be left."""
+    world.checks.rest()
     world.run_until(world.clock.now + _REST * SECOND)
     if not any(one.active for one in world.checks.incidents.values()):
         world.checks.end()

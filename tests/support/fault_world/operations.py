@@ -6,6 +6,7 @@ copies that are old, and locks.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -56,9 +57,18 @@ class Operations:
         name = operation.get("instance_name", "")
         begin = max(now, self._locked.get(name, 0)) if name else now
         end = begin + int(seconds * SECOND)
+        if begin > now:
+            self._waits(operation, begin - now)
         if name:
             self._locked[name] = end
         return end - now, partial(self._end, operation)
+
+    def _waits(self, operation: Operation, delay: int) -> None:
+        """Its job waits for a lock that another one holds."""
+        (found,) = re.findall(r"^job=([0-9]+);", operation["reason"][-1][1])
+        row = self._world.luxid.queue.rows[int(found)]
+        row["status"] = "waiting"
+        self._world.clock.after(delay / SECOND, partial(_has_locks, row))
 
     def _end(self, operation: Operation) -> Any:
         world, kind = self._world, operation["OP_ID"]
@@ -74,6 +84,11 @@ class Operations:
         if data and data.copies:
             world.checks.changed_disks(operation, before, len(data.whole))
         return result
+
+
+def _has_locks(row: Row) -> None:
+    if row["status"] == "waiting":
+        row["status"] = "running"
 
 
 def is_known(kind: str) -> bool:

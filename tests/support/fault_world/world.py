@@ -25,7 +25,7 @@ from fault_world.operations import resynced
 from fault_world.shapes import drawn_shape
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.plugins.maintenance.config import Maintd
-from ganeti_steward.plugins.model.incident import CANCEL_TAG, DONE_TAG, OPT_OUT_TAG
+from ganeti_steward.plugins.model.incident import CANCEL_TAG, DONE_TAG, OPT_OUT_TAG, PAUSE_TAG
 
 Row = dict[str, Any]
 
@@ -40,6 +40,10 @@ _STARTED_AGAIN: Final = 30.0
 
 #: Histories are short, and so are their jobs.
 _PACE: Final = 0.5
+
+
+#: Tags by which people hold something back.
+_HOLDING: Final = (OPT_OUT_TAG, PAUSE_TAG)
 
 
 class Copy(NamedTuple):
@@ -219,8 +223,8 @@ class World:
             ganeti.power_on(node)
         ganeti.deaf.clear()
         ganeti.silent.clear()
-        for row in (*ganeti.nodes, *ganeti.instances, *ganeti.groups):
-            row["tags"][:] = [tag for tag in row["tags"] if tag != OPT_OUT_TAG]
+        for row in (*ganeti.nodes, *ganeti.instances, *ganeti.groups, ganeti.info):
+            row["tags"][:] = [tag for tag in row["tags"] if not tag.startswith(_HOLDING)]
         ganeti.changed()
         for daemon in self.daemons:
             daemon.process.go_on()

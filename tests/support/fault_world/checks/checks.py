@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from fault_world.checks.answers import NONE
 from fault_world.checks.begun import Begun
+from fault_world.checks.canceled import Canceled
 from fault_world.checks.effects import changes
 from fault_world.checks.foreign import Foreign
 from fault_world.checks.invariants import Broken
 from fault_world.checks.jobs import Jobs
-from fault_world.checks.left_behind import check_left
+from fault_world.checks.left_behind import check_left, check_records, not_noticed
 from fault_world.checks.reboots import Reboots
 from fault_world.checks.reported import Reports
 from fault_world.checks.results import Results
@@ -41,6 +42,7 @@ class Checks:
         self.jobs, self.reported = Jobs(world, self.require), Reports(world, self.require)
         self.foreign = Foreign(world, self.require)
         self.reboots = Reboots(world, self.require)
+        self.canceled = Canceled(world, self.require)
         self.begun, self.results = Begun(world, self.require), Results(world, self.require)
         self.records: dict[str, Row] = {}
         """uuid -> record as a daemon wrote it last"""
@@ -62,6 +64,8 @@ class Checks:
         """as the daemon knew them after its last round"""
         self.announced: set[str] = set()
         """ids of submissions that daemons have recorded, also where the record was deleted since"""
+        self.left: set[str] = set()
+        """uuids of the incidents whose tags a person had removed when every incident had ended"""
         self._held: set[str] = set()
         """what was not done in the last round, and why"""
 
@@ -170,9 +174,16 @@ class Checks:
                 self.reported.wrote(caller, uuid, state)
         if uuid not in self.deleted:
             self._judge_record(uuid, before, record, caller)
+            self._pending()
         self.foreign.written(rule)
         self.records[uuid] = record
         self.announced.update(one["id"] for one in record["open"])
+
+    def _pending(self) -> None:
+        """No more nodes are under repair than may be, in the middle of a round as well."""
+        nodes = {one["node"] for one in self.known().values() if one["status"] == "pending"}
+        text = f"{len(nodes)} nodes are recorded to be under repair"
+        self.require("limits", len(nodes) <= self._world.settings.most_nodes, text)
 
     def _judge_record(self, uuid: str, before: Row | None, record: Row, caller: Daemon) -> None:
         self.begun.recorded(uuid)
@@ -211,6 +222,8 @@ class Checks:
         self.results.round()
         if outcome.decision is not None and not (outcome.undecided or outcome.fault):
             self.foreign.round(daemon)
+            self.canceled.round(daemon)
+        check_records(self._world, self.records, self.require)
         unexpected = outcome.fault and ":" in outcome.fault.split(" ")[0]
         self.require("no-fault", not unexpected, outcome.fault)
 
@@ -227,8 +240,14 @@ class Checks:
             both = away.intersection((row["pnode"], *row["snodes"]))
             self.require("apart", len(both) < 2, f"{row['name']} has {sorted(both)}")
 
+    def rest(self) -> None:
+        """Every incident has ended; some more rounds follow."""
+        self.left = not_noticed(self._world, self.known())
+
     def end(self) -> None:
-        """Every incident has ended."""
+        """Nothing has happened for some rounds."""
+        left = sorted(self.left & not_noticed(self._world, self.known()))
+        self.require("ends", not left, f"{left} is not acknowledged, though its tag was removed")
         check_left(self._world, self.records, self.require)
         self.reported.end({uuid: _state(one) for uuid, one in self.records.items()}, self.deleted)
 

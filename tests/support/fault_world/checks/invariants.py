@@ -22,7 +22,8 @@ INVARIANTS: Final[Mapping[str, str]] = {
     "person knows.",
     "drained-first": "No instance is moved off an ill node that was not drained before.",
     "migrates": "The repair evacuate stops no instance on a node that is in service.",
-    "canceled": "Nothing is begun for an incident that a person has canceled.",
+    "canceled": "Nothing is begun for an incident that a person has canceled, and its queued jobs "
+    "are canceled.",
     "retried": "A move that failed is tried again after retry-delay, and not more often than "
     "move-attempts permits.",
     "open-until-ended": "A task is open in its record until its jobs and its command have ended.",
@@ -45,6 +46,8 @@ INVARIANTS: Final[Mapping[str, str]] = {
     "target-healthy": "Nothing is moved to a node that is drained, offline, without memory, or has "
     "an incident that has not ended well.",
     "master-kept": "The master is neither drained, set offline nor switched off.",
+    "candidates": "No daemon takes so many candidates out of service that only the master has the "
+    "configuration, where two could have it.",
     "limits": "No more nodes than most-nodes are under repair, and no more than most-waiting are "
     "out of service because of repairs.",
     "runs-once": "No instance runs on two nodes.",

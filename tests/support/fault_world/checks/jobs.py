@@ -182,6 +182,10 @@ class Jobs:
             self._world.checks.reboots.requested(own.node, seen)
             switched = True
         self._require("reported", switched or not effect.powered, text)
+        size = self._world.ganeti.info["candidate_pool_size"]
+        lost = effect.out & seen.pool.candidates
+        few = bool(lost) and not seen.pool.enough_without(lost, size)
+        self._require("candidates", not few, f"{text} leaves the master alone")
         new, waiting = effect.out - seen.out, {*self._waiting(), *effect.out}
         most = self._world.settings.most_waiting
         text = f"{sorted(waiting)} are out of service"

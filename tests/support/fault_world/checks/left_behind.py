@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from fault_world.checks.texts import record_of
+from ganeti_steward.plugins.model.incident import CANCEL_TAG
 
 if TYPE_CHECKING:
     from fault_world.world import World
@@ -21,7 +22,8 @@ _CALLS: Final = 4
 
 def check_left(world: World, records: Mapping[str, Row], require: Require) -> None:
     """Records, rules, tags, notes and threads are bounded."""
-    _records(world, records, require)
+    check_records(world, records, require)
+    _left_nodes(world, records, require)
     _rules(world, records, require)
     _tags(world, records, require)
     for daemon in world.daemons:
@@ -31,11 +33,29 @@ def check_left(world: World, records: Mapping[str, Row], require: Require) -> No
         require("bounded", len(noted) <= _CALLS, f"{len(noted)} calls are noted")
 
 
-def _records(world: World, records: Mapping[str, Row], require: Require) -> None:
+def not_noticed(world: World, records: Mapping[str, Row]) -> set[str]:
+    """The incidents whose tag of a result a person has removed."""
+    tags = {tag for row in world.ganeti.nodes for tag in row["tags"]}
+    return {
+        uuid
+        for uuid, one in records.items()
+        if one["status"] in ("completed", "failed")
+        and not (one["acknowledged"] or one.get("maintenance"))
+        and one["tagged"]
+        and one["tag"] not in tags
+    }
+
+
+def check_records(world: World, records: Mapping[str, Row], require: Require) -> None:
+    """A node has few records."""
     most = world.settings.most_incidents + 2
     for row in world.ganeti.nodes:
-        own = [uuid for uuid, one in records.items() if one["node"] == row["uuid"]]
+        reported = (one for one in records.values() if not one.get("maintenance"))
+        own = [one for one in reported if one["node"] == row["uuid"]]
         require("bounded", len(own) <= most, f"{row['name']} has {len(own)} records")
+
+
+def _left_nodes(world: World, records: Mapping[str, Row], require: Require) -> None:
     gone = {row["uuid"] for row in world.ganeti.nodes}
     for uuid, one in records.items():
         text = f"the record {uuid} of {one['node_name']}, which left the cluster"
@@ -62,3 +82,12 @@ def _tags(world: World, records: Mapping[str, Row], require: Require) -> None:
                 uuid = tag.rpartition(":")[2]
                 known = uuid in records or uuid in world.checks.deleted
                 require("bounded", known, f"{row['name']} has the tag {tag}")
+            if tag.startswith(CANCEL_TAG):
+                stays = _stays(world, records, tag.removeprefix(CANCEL_TAG))
+                require("bounded", not stays, f"{row['name']} has the tag {tag}")
+
+
+def _stays(world: World, records: Mapping[str, Row], uuid: str) -> bool:
+    """Whether the tags of a canceled incident are left; a job that failed is tried again later."""
+    canceled = uuid in world.checks.canceled.recorded and uuid not in world.checks.deleted
+    return canceled and records.get(uuid, {}).get("retry_at", 0) < world.clock.now

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from fault_world.checks.candidates import Pool, pool
 from ganeti_steward.plugins.maintenance.pause import pause_reason
 from ganeti_steward.plugins.model.incident import CANCEL_TAG, OPT_OUT_TAG
 
@@ -43,6 +44,8 @@ class Seen(NamedTuple):
     """instance -> its primary"""
     runs: frozenset[tuple[str, str]]
     """instance and node on which it runs"""
+    pool: Pool
+    """those that have, or could have, a copy of the configuration before or after"""
     canceled: frozenset[str]
     """uuids of the incidents that a person cancels by a tag"""
 
@@ -74,6 +77,7 @@ def seen(world: World, records: Mapping[str, Row]) -> Seen:
         frozenset(row["name"] for row in ganeti.nodes if row["offline"]),
         {row["name"]: row["pnode"] for row in ganeti.instances},
         frozenset((name, node) for name, on in ganeti.runs.items() for node in on),
+        pool(ganeti),
         frozenset(tag.removeprefix(CANCEL_TAG) for tag in tags if tag.startswith(CANCEL_TAG)),
     )
 
@@ -120,5 +124,10 @@ def both(before: Seen, after: Seen) -> Seen:
         before.was_offline | after.was_offline,
         dict(before.primaries.items() & after.primaries.items()),
         before.runs & after.runs,
+        Pool(
+            before.pool.candidates & after.pool.candidates,
+            before.pool.capable | after.pool.capable,
+            before.pool.nodes & after.pool.nodes,
+        ),
         before.canceled & after.canceled,
     )

@@ -1,0 +1,43 @@
+"""What is left of incidents that people have canceled."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from fault_world.daemon import Daemon
+    from fault_world.world import World
+
+Require = Callable[[str, bool, str], None]
+
+#: Rounds after which nothing of it may be queued.
+_ROUNDS: Final = 3
+#: Faults by which that may not be possible.
+_LOSING: Final = frozenset(("lost-answers", "slow-calls", "late-storing", "lost-submissions"))
+
+
+class Canceled:
+    """The canceled incidents of one world."""
+
+    def __init__(self, world: World, require: Require) -> None:
+        self._world, self._require = world, require
+        self.recorded: set[str] = set()
+        """uuids of those that a daemon has recorded as canceled"""
+        self._rounds: Counter[int] = Counter()
+        """number of a queued job of one -> the rounds that have ended since"""
+
+    def round(self, daemon: Daemon) -> None:
+        """A daemon has ended a round in which it could cancel jobs."""
+        checks, rows = self._world.checks, self._world.luxid.queue.rows
+        known = {uuid for uuid, one in checks.known().items() if one["status"] == "canceled"}
+        self.recorded |= known
+        if any(one.kind in _LOSING for one in self._world.faults.active):
+            return
+        for job in checks.jobs.open:
+            row = rows.get(job.number)
+            if job.incident in known and job.acts and row and row["status"] == "queued":
+                self._rounds[job.number] += 1
+                text = f"job {job.number} of {job.incident} is queued still"
+                self._require("canceled", self._rounds[job.number] <= _ROUNDS, text)
