@@ -25,6 +25,21 @@ _INTENSITY: Final = (1.0, 1.0, 2.0, 4.0)
 _SHARE: Final = 0.5
 #: How many times more often some of them happen: as many as there are numbers.
 _MORE_OFTEN: Final = (5.0, 5.0, 10.0)
+#: Kinds that have an effect together only: half of the histories have all of one row, and often.
+_TOGETHER: Final = (
+    ("master-left-behind", "slow-calls"),
+    ("master-failover", "clock-jumps", "daemon-killed"),
+    ("loses-power", "noded-hangs", "tag-set", "disk-degrades"),
+    ("loses-power", "agent-silent", "tag-set", "power-stays"),
+    ("lost-submissions", "archived-at-once", "daemon-killed"),
+    ("late-storing", "daemon-killed", "record-deleted"),
+    ("late-agents", "daemon-killed", "agent-forgets", "record-deleted"),
+    ("disk-degrades", "disk-fails", "resync-stalls", "watcher-runs"),
+    ("records-fail", "record-restored", "record-edited"),
+    ("failing-operations", "no-effect", "locks-held"),
+    ("node-removed", "node-taken-back", "results-removed"),
+)
+_SO_OFTEN: Final = 8.0
 #: Without it nothing is repaired: nearly every history has it.
 _CAUSE: Final = "falls-ill"
 #: The share of the faults that is about the nodes a history is about, and their instances.
@@ -58,6 +73,8 @@ def _rates(random: Random) -> Mapping[str, float]:
     often = random.sample(chosen, min(len(_MORE_OFTEN), len(chosen)))
     more = dict(zip(often, _MORE_OFTEN, strict=False))
     rates = {name: KINDS[name].rate * intensity * more.get(name, 1.0) for name in chosen}
+    if random.random() < 0.5:
+        rates |= {name: KINDS[name].rate * _SO_OFTEN for name in random.choice(_TOGETHER)}
     if random.random() < 0.95:
         rates[_CAUSE] = KINDS[_CAUSE].rate * random.choice((1.0, 2.0, 4.0, 4.0))
     return rates
