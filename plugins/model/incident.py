@@ -46,6 +46,8 @@ CLOSED_TAG: Final = "maintd:closed:"
 STOPPED_TAG: Final = "maintd:stopped:"
 #: A tag of the cluster, followed by the reason in words with ``-`` for blanks: nothing is started.
 PAUSE_TAG: Final = "maintd:pause:"
+#: A tag of the cluster or a node, followed by a reason as well: no maintenance goes on.
+MAINTENANCE_PAUSE_TAG: Final = "maintd:pause-maintenance:"
 #: A tag of a node, node group or instance: the daemon does nothing to it.
 OPT_OUT_TAG: Final = "maintd:off"
 

@@ -15,7 +15,7 @@ from ganeti_steward.core.commands.cluster_options import (
 )
 from ganeti_steward.core.commands.manual import add_subcommand, add_subcommands, describe
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
-from ganeti_steward.plugins.maintenance.cli import maintenance_plan, requests
+from ganeti_steward.plugins.maintenance.cli import maintenance_pause, maintenance_plan, requests
 from ganeti_steward.plugins.maintenance.cli.cluster import add_submit_option, live_client
 from ganeti_steward.plugins.maintenance.cli.incident import incident_lines
 from ganeti_steward.plugins.model.incident import Maintenance
@@ -211,6 +211,8 @@ _SUBCOMMANDS: Final[Mapping[str, tuple[str, Callable[[argparse.ArgumentParser], 
     "roll": ("the same for all nodes, or a node group", _roll_options),
     "list": ("each maintenance that is recorded, and how far it is", _list_options),
     "show": ("one maintenance with all that is recorded", _show_options),
+    "pause": ("have no maintenance go on, until resume", maintenance_pause.pause_options),
+    "resume": ("end a pause of maintenance", maintenance_pause.resume_options),
     "done": ("the work on a node is over: take it back", _done_options),
     "cancel": ("do nothing more about a node", _cancel_options),
 }

@@ -15,7 +15,7 @@ from ganeti_steward.core.model.finding import LIVE_REPAIR
 from ganeti_steward.plugins.maintenance.config import OBSERVE, Maintd
 from ganeti_steward.plugins.maintenance.effects import Effects
 from ganeti_steward.plugins.maintenance.pause import pause_reason
-from ganeti_steward.plugins.model.incident import OPT_OUT_TAG, Incident
+from ganeti_steward.plugins.model.incident import MAINTENANCE_PAUSE_TAG, OPT_OUT_TAG, Incident
 from ganeti_steward.plugins.model.task import (
     AFTERWARDS,
     Done,
@@ -290,6 +290,20 @@ def pause(case: BrakeCase) -> Held | None:
     return None if reason is None else braked(case, "pause", f"maintenance is paused: {reason}")
 
 
+def _maintenance_pause(case: RepairCase) -> Held | None:
+    """An admin has paused planned maintenance, or that of the node."""
+    if not case.incident.maintenance:
+        return None
+    own = f"the maintenance of {case.node.name}"
+    pauses = (("planned maintenance", case.world.cluster_tags), (own, case.node.tags))
+    reasons = [
+        f"{what} is paused: {reason}"
+        for what, tags in pauses
+        if (reason := pause_reason(tags, MAINTENANCE_PAUSE_TAG)) is not None
+    ]
+    return braked(case, "pause", "; ".join(reasons)) if reasons else None
+
+
 def window(case: BrakeCase) -> Held | None:
     """It is outside the maintenance windows."""
     local = datetime.fromtimestamp(case.world.now // _SECOND, UTC) + timedelta(
@@ -374,6 +388,7 @@ BEFORE_PLAN: Final[tuple[Brake, ...]] = (
 #: Judged for what was planned.
 AFTER_PLAN: Final[tuple[Brake, ...]] = (
     pause,
+    _maintenance_pause,
     window,
     _command_not_reported,
     _repeated,

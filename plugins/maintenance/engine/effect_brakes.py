@@ -20,6 +20,7 @@ from ganeti_steward.plugins.maintenance.engine.brakes import (
 )
 from ganeti_steward.plugins.model.incident import (
     DONE_TAG,
+    MAINTENANCE_PAUSE_TAG,
     OPT_OUT_TAG,
     PAUSE_TAG,
     STOPPED_TAG,
@@ -35,6 +36,7 @@ _WORDS: Final = (
     "+maintd:approve:",
     f"-{OPT_OUT_TAG}",
     f"-{PAUSE_TAG}",
+    f"-{MAINTENANCE_PAUSE_TAG}",
 )
 
 

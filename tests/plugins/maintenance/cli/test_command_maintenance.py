@@ -141,6 +141,27 @@ def test_states(call: Caller, cluster: Cluster) -> None:
     assert f"Incident {found.uuid}\n" in call("show", "n2").out
 
 
+def test_pause_and_resume(call: Caller, cluster: Cluster) -> None:
+    assert call("pause", "--reason", "until Monday").out == (
+        "Set maintd:pause-maintenance:until-Monday on the cluster; nothing more is started until "
+        "it is removed.\n"
+    )
+    assert call("pause", "n2").status == 0
+    assert cluster.done == [
+        ("OP_TAGS_SET", "", ["maintd:pause-maintenance:until-Monday"]),
+        ("OP_TAGS_SET", "n2.test", ["maintd:pause-maintenance:by-an-admin"]),
+    ]
+    assert call("resume").out.startswith("Nothing to do: the cluster has no tag")
+    cluster.ganeti.node("n2.test")["tags"] = ["other", "maintd:pause-maintenance:by-an-admin"]
+    assert call("resume", "n2").status == 0
+    assert cluster.done[2] == (
+        "OP_TAGS_DEL",
+        "n2.test",
+        ["maintd:pause-maintenance:by-an-admin"],
+    )
+    assert call("pause", "n9").status == 1
+
+
 def test_words(call: Caller, cluster: Cluster) -> None:
     call("start", "n2")
     (found,) = cluster.incidents

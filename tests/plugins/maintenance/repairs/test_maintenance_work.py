@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from maintained import CONFIG, EVACUATE
+from maintained import CONFIG, EVACUATE, REPAIR
 from upkept import INSTANCES, Upkept
 
 from ganeti_steward.plugins.maintenance.cli.requests import state_of
@@ -290,6 +290,27 @@ def test_no_plugin_reboots_a_node_that_is_used(task: Task, spoil: str, why: str)
     cluster.round()
     assert works(cluster) == ([] if spoil else ["reboot"])
     assert why in "; ".join(held(cluster, found).values())
+
+
+@pytest.mark.parametrize("where", ["cluster", "node2", "node4"])
+def test_a_pause_of_maintenance(where: str) -> None:
+    """Of all, of this node, or of another one; repairs go on."""
+    cluster = Upkept()
+    tag = "maintd:pause-maintenance:until-Monday"
+    if where == "cluster":
+        cluster.cluster_tags.add(tag)
+    else:
+        cluster.tag(where, tag)
+    found = cluster.request("node2")
+    cluster.run()
+    whose = "planned maintenance" if where == "cluster" else "the maintenance of node2"
+    paused = {"pause": f"{whose} is paused: until Monday"} if where != "node4" else {}
+    assert {key: held(cluster, found)[key] for key in paused} == paused
+    assert cluster.nodes["uuid-node2"].drained == (not paused)
+    cluster.report("node5", REPAIR)
+    cluster.round()
+    repair = held(cluster, cluster.incident("node5"))
+    assert ("pause" in repair, bool(repair)) == (False, True)
 
 
 def test_a_brake_leaves_it_ready() -> None:
