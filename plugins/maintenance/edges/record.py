@@ -154,6 +154,8 @@ def adopted(incident: Incident, now: int) -> Incident:
     It gives no time, and nothing that a brake judges by: what had begun has to be reported again,
     and waits as if it were new, but for its jobs.  Raises ValueError where it contradicts itself.
     """
+    if incident.maintenance:
+        raise ValueError("a maintenance was always signed")
     if diagnose_object(incident.original).get("status") != incident.action:
         raise ValueError(f"its object does not request its action {incident.action}")
     return incident.as_not_begun()._replace(

@@ -20,9 +20,11 @@ from ganeti_steward.plugins.maintenance.edges.store import Records, Store
 from ganeti_steward.plugins.model.incident import (
     COMPLETED,
     FAILED,
+    MAINTENANCE,
     NOTED,
     PENDING,
     Incident,
+    Maintenance,
     Submission,
 )
 
@@ -298,11 +300,17 @@ def test_nothing_unsigned_is_adopted_beside_what_is_signed(
     [
         FIRST._replace(action="evacuate-failover"),
         FIRST._replace(uuid=SECOND.uuid),
+        FIRST._replace(
+            action=MAINTENANCE,
+            original=b'{"status":"maintenance"}',
+            maintenance=Maintenance("stop", work="power"),
+        ),
     ],
 )
 def test_a_record_that_contradicts_itself_is_not_adopted(
     stand_in: StandIn, luxi: Luxi, store: Store, forged: Incident
 ) -> None:
+    """Nor is a maintenance: no version before wrote any."""
     write(luxi, unsigned(FIRST))
     put(stand_in, FIRST.uuid, unsigned(forged).reasons[0].text)
     assert ignored(store.read_all(rewrite=True)) == ["it is not signed"]
