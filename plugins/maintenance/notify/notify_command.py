@@ -31,6 +31,10 @@ class NotifyCommand:
         """Run the program; a failure of it is logged."""
         if not self._command:
             return
-        fault = fault_of(self._command, self._time_limit, change_json(before, after, event, reason))
+        fault = self._run(change_json(before, after, event, reason))
         if fault:
             _log.warning("the notify command %s %s", self._command, fault)
+
+    def _run(self, given: bytes) -> str:
+        """Why it failed; empty when it did not."""
+        return fault_of(self._command, self._time_limit, given)
