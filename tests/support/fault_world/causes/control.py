@@ -62,6 +62,7 @@ def master_failover(world: World, fault: Fault) -> None:
     for row in ganeti.nodes:
         row["master"] = row["name"] == new
     ganeti.info["master"] = new
+    world.old_luxids.pop(new, None)
     ganeti.serial += 10
     world.luxid.stop()
     world.spread()
@@ -102,7 +103,10 @@ def master_left_behind(world: World, fault: Fault) -> None:
     """
     old = world.ganeti.master
     before = OldLuxid(world)
-    master_failover(world, fault)
+    rows = [row for row in world.ganeti.nodes if row["master_candidate"] and not row["master"]]
+    names = [row["name"] for row in rows if row["name"] not in world.ganeti.off]
+    new = fault.subject if fault.subject in names else min(names, default="")
+    master_failover(world, fault._replace(subject=new))
     if world.ganeti.master == old:
         return
     world.old_luxids[old] = before
