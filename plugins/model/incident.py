@@ -186,6 +186,8 @@ class Maintenance(NamedTuple):
     """when the work was handed over that has been taken, or may have been; 0: not yet"""
     boot: str = ""
     """the boot id of the node before that; empty where it is not known"""
+    at_once: Count = 0
+    """as many nodes may be away or under repair while it goes on; 0: as many as ``most-nodes``"""
     gone: bool = False
     """whether the node has not answered since then, at least once"""
 

@@ -74,6 +74,8 @@ def _finish_request(one: argparse.ArgumentParser) -> None:
         "command:NAME (a repair command of its agent), or power (Ganeti's out-of-band program)"
     )
     one.add_argument("--work", type=_work, default=BY_ADMIN, metavar="WORK", help=text)
+    text = "at most N nodes are away at the same time, and at most as many as most-nodes"
+    one.add_argument("--at-once", type=maintenance_plan.positive, metavar="N", help=text)
     text = "print the moves that would be made, and request nothing"
     one.add_argument("--dry-run", action="store_true", help=text)
     add_reason_option(one)
@@ -96,7 +98,7 @@ def _request(options: argparse.Namespace) -> int:
         names = list(_without(cluster, names))
     if faults := requests.in_the_way(cluster, names, known):
         raise StewardError("; ".join(faults))
-    roll = maintenance_plan.planned(options, cluster, names, at_once=1)
+    roll = maintenance_plan.planned(options, cluster, names, options.at_once or 1)
     maintenance_plan.print_impossible(roll)
     if roll.impossible:
         return EXIT_FAILURE
@@ -110,7 +112,10 @@ def _request(options: argparse.Namespace) -> int:
         return EXIT_OK
     nodes = [cluster.node(name) for one in roll.rounds for name in one.nodes]
     request = Maintenance(
-        maintenance_plan.choice(options), not options.no_return, work=options.work
+        maintenance_plan.choice(options),
+        not options.no_return,
+        work=options.work,
+        at_once=options.at_once or 0,
     )
     for incident in requests.write_requests(options, nodes, request, options.reason or ""):
         print(f"Requested maintenance of {incident.node_name}: incident {incident.uuid}.")

@@ -61,7 +61,7 @@ def plan_options(one: argparse.ArgumentParser) -> None:
     )
     add_nodes(one)
     add_choice(one)
-    one.add_argument("--at-once", type=_positive, metavar="N", help="at most N nodes in a round")
+    one.add_argument("--at-once", type=positive, metavar="N", help="at most N nodes in a round")
     text = "no node that stays may fail N+1 because of a round"
     one.add_argument("--n1", action="store_true", help=text)
     text = "instances stay where they went; each round begins with what the one before has left"
@@ -89,7 +89,8 @@ def add_choice(parser: argparse.ArgumentParser) -> None:
     either.add_argument("--move", action="store_true", help=text)
 
 
-def _positive(text: str) -> int:
+def positive(text: str) -> int:
+    """A whole number of an option that is 1 or more."""
     value = int(text)
     if value < 1:
         raise argparse.ArgumentTypeError("it has to be 1 or more")

@@ -154,15 +154,17 @@ def _most_nodes(case: RepairCase) -> Held | None:
         for incident in case.world.incidents.values()
     )
     others |= _of_deleted(case.world)
-    if own or len(others) < case.config.most_nodes:
+    request = case.incident.maintenance
+    wanted = request.at_once if request else 0
+    limit = min(case.config.most_nodes, wanted or case.config.most_nodes)
+    if own or len(others) < limit:
         return None
     return braked(
         case,
         "most-nodes",
-        f"{len(others)} of at most {case.config.most_nodes} nodes are under repair: "
-        f"{', '.join(sorted(others))}",
+        f"{len(others)} of at most {limit} nodes are under repair: {', '.join(sorted(others))}",
         nodes=len(others),
-        limit=case.config.most_nodes,
+        limit=limit,
     )
 
 

@@ -87,10 +87,13 @@ def test_start_writes_a_signed_record(call: Caller, cluster: Cluster) -> None:
 def test_what_does_the_work(call: Caller, cluster: Cluster) -> None:
     assert call("start", "n2", "--work", "command:reboot-node").status == 0
     assert call(*LIST, "work").out == "command:reboot-node\n"
+    assert call("start", "n2", "--at-once", "0").status == 2
     for wrong in ("command:", "command:../sh", "reboot"):
         done = call("start", "n4", "--work", wrong)
         assert (done.status, f"{wrong!a} is none of none" in done.err) == (2, True)
     assert len(cluster.rows) == 1
+    assert call("start", "n4", "--at-once", "2").status == 0
+    assert cluster.incidents[1].maintenance == Maintenance("refuse", at_once=2)
 
 
 def test_what_cannot_be_away_is_not_requested(call: Caller, cluster: Cluster) -> None:

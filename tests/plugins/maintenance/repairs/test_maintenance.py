@@ -11,7 +11,7 @@ from thorough import often
 from upkept import INSTANCES, Upkept
 from worlds import instance
 
-from ganeti_steward.plugins.model.incident import Incident
+from ganeti_steward.plugins.model.incident import Incident, Maintenance
 
 HOMES = {one.name: one.nodes for one in INSTANCES}
 
@@ -154,6 +154,24 @@ def test_one_after_the_other_and_never_two_with_an_instance_in_common() -> None:
     cluster.run()
     assert [name for name in names if cluster.nodes[f"uuid-{name}"].drained] == ["node2", "node4"]
     assert "instances in common" in waits(cluster, found["node3"])
+
+
+@pytest.mark.parametrize(("at_once", "away"), [(1, ["node2"]), (2, ["node2", "node4"]), (9, [])])
+def test_as_many_as_were_requested(at_once: int, away: list[str]) -> None:
+    """And never more than most-nodes."""
+    cluster = Upkept(config=CONFIG._replace(most_nodes=2, most_waiting=4))
+    names = ("node2", "node4", "node1")
+    found = [cluster.request(name) for name in names]
+    for one in found:
+        request = Maintenance("refuse", at_once=at_once)
+        cluster.records[one.uuid] = cluster.records[one.uuid]._replace(maintenance=request)
+    cluster.run()
+    drained = [name for name in names if cluster.nodes[f"uuid-{name}"].drained]
+    assert drained == (away or ["node2", "node4"])
+    if at_once == 1:
+        assert "1 of at most 1 nodes are under repair: node2" in waits(cluster, found[1])
+    else:
+        assert "2 of at most 2 nodes are under repair" in waits(cluster, found[2])
 
 
 def test_it_waits_while_anything_else_is_wrong() -> None:
