@@ -63,7 +63,8 @@ def daemon(
 
     store = signing_store(luxi)
     return fakes.rounds(
-        Maintd(mode="act", hold_time=0),
+        # With a second node allowed, what a lost job reserves is what holds.
+        Maintd(mode="act", hold_time=0, most_nodes=2),
         step=step,
         store=store,
         queue=LuxiQueue(luxi, store, wait=wait, notes=CallNotes(notes) if notes else None),
