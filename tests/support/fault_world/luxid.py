@@ -46,8 +46,10 @@ class WorldLuxid(Luxid):
         self.world = world
         self.late = 0.0
         """seconds until the jobs of the submission that is under way are stored"""
-        self._storing: list[Callable[[], None]] = []
-        """what is still to be stored"""
+        self._storing: list[tuple[Sequence[int], Callable[[], None]]] = []
+        """numbers of jobs, and what stores them later"""
+        self.never_stored = set[int]()
+        """numbers of the jobs that a restart has lost"""
         self.starts = 1
         """how many times it was started; connections of the times before are closed"""
         self.running = True
@@ -74,9 +76,11 @@ class WorldLuxid(Luxid):
         self.running = False
         self.connections.clear()
         # What it was storing is in the queue now, or never will be.
-        for stored in [*self._storing]:
+        for numbers, stored in [*self._storing]:
             if self.world.draw("storing").random() < 0.5:
                 stored()
+            else:
+                self.never_stored.update(numbers)
         self._storing.clear()
 
     def start(self) -> None:
@@ -99,12 +103,12 @@ class WorldLuxid(Luxid):
             return
 
         def stored() -> None:
-            if stored in self._storing:
-                self._storing.remove(stored)
+            if (numbers, stored) in self._storing:
+                self._storing.remove((numbers, stored))
                 store(numbers, jobs)
                 self.queue.advance()
 
-        self._storing.append(stored)
+        self._storing.append((numbers, stored))
         self.world.clock.after(late, stored)
 
     def replace_filter(

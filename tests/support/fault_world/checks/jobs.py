@@ -59,10 +59,10 @@ class Jobs:
     @property
     def open(self) -> list[OwnJob]:
         """Those that have not ended."""
-        rows = self._world.luxid.queue.rows
-        self._open = [
-            one for one in self._open if one.number not in rows or not rows[one.number]["end_ts"]
-        ]
+        luxid = self._world.luxid
+        ended = {number for number, row in luxid.queue.rows.items() if row["end_ts"]}
+        ended |= luxid.never_stored
+        self._open = [one for one in self._open if one.number not in ended]
         return self._open
 
     # Submissions

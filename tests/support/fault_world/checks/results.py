@@ -92,11 +92,9 @@ class Results:
 
     def _closed(self, submission: Row, before: Row, after: Row) -> None:
         """A submission has ended, by the record."""
-        text, rows = (
-            f"step {submission['step']} of {after['node_name']}",
-            self._world.luxid.queue.rows,
-        )
-        states = [rows.get(one, {"status": "late"}) for one in self._jobs.get(submission["id"], ())]
+        text, luxid = f"step {submission['step']} of {after['node_name']}", self._world.luxid
+        jobs = {*self._jobs.get(submission["id"], ())} - luxid.never_stored
+        states = [luxid.queue.rows.get(one, {"status": "late"}) for one in sorted(jobs)]
         open_ = [one["status"] for one in states if not one.get("end_ts")]
         self._require("open-until-ended", not open_, f"{text}: its jobs are {open_}")
         agent = self._world.agents.get(after["node_name"])
