@@ -15,6 +15,7 @@ from typing import Final
 import pytest
 from asserting import some
 from hostile_readers import Readers
+from mutation import damaged_json
 from thorough import often
 
 from ganeti_steward.core.errors import StewardError
@@ -80,6 +81,15 @@ def test_no_traceback_and_no_hang(readers: Readers, part: int) -> None:
     print(f"seeds {seeds.start} to {seeds.stop - 1}")
     faults = [fault for seed in seeds if (fault := fault_of(readers, seed))]
     assert not faults[:_SHOWN], f"{len(faults)} of {each} inputs"
+
+
+def test_the_seed_alone_decides() -> None:
+    """What one input is damaged with is not changed by the damage to another."""
+
+    def inputs() -> list[bytes]:
+        return [damaged_json(Random(seed), {"a": [1, {"b": 2}], "c": {}}) for seed in range(3000)]
+
+    assert inputs() == inputs()
 
 
 def test_the_good_inputs_are_read(readers: Readers) -> None:

@@ -279,7 +279,8 @@ def _damage(rng: random.Random, tree: Any) -> None:
 
 
 def _replace(rng: random.Random, holder: Any, key: Any) -> None:
-    holder[key] = rng.choice(_VALUES)
+    # A copy: later damage to it would be in the inputs of other seeds, too.
+    holder[key] = copy.deepcopy(rng.choice(_VALUES))
 
 
 def _fit(rng: random.Random, holder: Any, key: Any) -> None:
@@ -309,7 +310,7 @@ def _rename(rng: random.Random, holder: Any, key: Any) -> None:
 
 def _double(rng: random.Random, holder: Any, key: Any) -> None:
     if isinstance(holder, dict):
-        holder[key + _AGAIN] = rng.choice(_VALUES)
+        holder[key + _AGAIN] = copy.deepcopy(rng.choice(_VALUES))
     else:
         holder.insert(key, copy.deepcopy(holder[key]))
 
