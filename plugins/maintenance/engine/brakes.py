@@ -236,13 +236,16 @@ def _apart(case: RepairCase) -> Held | None:
 def storm(case: BrakeCase) -> Held | None:
     """Too many nodes report a fault at the same time, of those about which nothing is known yet."""
     nodes = _unjudged(case.world)
-    ill = sum(_is_ill(case.world, node) for node in nodes)
+    reporting = sum(_is_ill(case.world, node) for node in nodes)
+    silent = sum(_fell_silent(case.world, node) for node in nodes)
+    ill = reporting + silent
     if ill <= 1 or ill <= case.config.storm_share * len(nodes):
         return None
+    before = f" ({silent} of them before they fell silent)" if silent else ""
     return braked(
         case,
         "storm",
-        f"{ill} of {len(nodes)} nodes in service report a fault, more than the share of "
+        f"{ill} of {len(nodes)} nodes in service report a fault{before}, more than the share of "
         f"{case.config.storm_share:g}",
         ill=ill,
         nodes=len(nodes),
@@ -253,6 +256,19 @@ def storm(case: BrakeCase) -> Held | None:
 def _is_ill(world: World, node: Node) -> bool:
     found = world.observations.get(node.uuid)
     return isinstance(found, Reported) and found.needs_repair
+
+
+def _fell_silent(world: World, node: Node) -> bool:
+    """Whether it has reported a fault that is being dealt with, and reports nothing now.
+
+    Otherwise a storm would end because it gets worse.
+    """
+    if isinstance(world.observations.get(node.uuid), Reported):
+        return False
+    return any(
+        one.node == node.uuid and one.active and not one.maintenance
+        for one in world.incidents.values()
+    )
 
 
 def _unjudged(world: World) -> list[Node]:

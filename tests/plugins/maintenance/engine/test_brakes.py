@@ -153,6 +153,21 @@ def test_a_storm_stops_everything() -> None:
     assert cluster.incident("node2").status == COMPLETED
 
 
+def test_a_storm_does_not_end_because_nodes_fall_silent() -> None:
+    cluster = evacuating(CONFIG._replace(storm_share=0.4, most_nodes=4))
+    cluster.end(1)
+    cluster.report("node3", EVACUATE)
+    cluster.round()
+    cluster.silence("node3")
+    cluster.round()
+    assert (
+        cluster.held()["storm"]
+        == "2 of 4 nodes in service report a fault (1 of them before they fell silent), more than "
+        "the share of 0.4"
+    )
+    assert len(cluster.queue) == 1
+
+
 def test_one_ill_node_is_never_a_storm() -> None:
     cluster = evacuating(CONFIG._replace(storm_share=0))
     assert cluster.incident("node2").status == PENDING
@@ -255,7 +270,8 @@ def out(cluster: Maintained) -> list[str]:
 @pytest.mark.parametrize("silent", [True, False])
 @pytest.mark.parametrize("limit", [1, 2, 3])
 def test_no_node_after_the_other_goes_out_of_service(limit: int, silent: bool) -> None:
-    cluster = six(most_waiting=limit)
+    # Nodes that fell silent count for a storm.
+    cluster = six(most_waiting=limit, **({"storm_share": 1} if silent else {}))
     for number in range(2, 7):
         cluster.report(f"node{number}", EVACUATE)
         cluster.run()
