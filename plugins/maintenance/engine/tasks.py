@@ -226,6 +226,10 @@ class Tasks:
 
     def _is_free(self, uuid: str, task: Task) -> bool:
         """Whether nothing the task uses is reserved; reported."""
+        if task.step not in (TAG, UNTAG) and not self._ledger.inputs.routine_known:
+            what = "whether jobs of routine work were submitted a moment ago is not known yet"
+            self._ledger.hold(uuid, "lookup", f"{what}; held: {task.reason}")
+            return False
         names = self._reservations.conflict(task)
         if names:
             self._ledger.hold(uuid, "reserved", f"another task uses {names}; held: {task.reason}")

@@ -242,6 +242,19 @@ def test_a_doubtful_submission_is_waited_for() -> None:
     assert plans.since("first") == [{}, since]
 
 
+def test_repairs_wait_for_a_doubtful_submission() -> None:
+    """Its jobs may use the same nodes and instances."""
+    cluster, _ = working()
+    cluster.routine_known = False
+    cluster.report("node2", EVACUATE)
+    decision = cluster.round()
+    assert decision.started == ()
+    held = [one.sentence for one in decision.held if one.brake == "lookup"]
+    assert any(one.endswith("is not known yet; held: drain") for one in held)
+    cluster.routine_known = True
+    assert len(cluster.round().started) == 1
+
+
 def test_a_record_that_cannot_be_read_holds_its_node() -> None:
     cluster, _ = working(first=[task("node2")], second=[task("node3", instance="inst1")])
     inputs = cluster.inputs()._replace(unreadable={"uuid-node2": "the record r is damaged"})
