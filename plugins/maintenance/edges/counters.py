@@ -19,6 +19,8 @@ from ganeti_steward.core.service.rate_limited_log import RateLimitedLog
 from ganeti_steward.core.typed_json import from_json
 
 _LONGEST: Final = 2**24
+#: ns after which a record that may have been written is not expected any more.
+_UNANSWERED: Final = 24 * 3600 * 10**9
 _FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
 
 _log: Final = logging.getLogger(__name__)
@@ -33,6 +35,8 @@ class _Known(NamedTuple):
     """whether records that are not signed have been signed: from then on none is"""
     counters: Mapping[str, int] = {}
     """uuid -> counter of its record"""
+    unanswered: Mapping[str, int] = {}
+    """uuid -> counter of a record that may have been written, and was not seen since"""
 
 
 class Counters:
@@ -53,7 +57,8 @@ class Counters:
 
     def is_old(self, uuid: str, counter: int) -> bool:
         """Whether the record of this incident had a higher counter, or was deleted since."""
-        return counter < self._known.counters.get(uuid, self._known.highest + 1)
+        lowest = {**self._known.unanswered, **self._known.counters}
+        return counter < lowest.get(uuid, self._known.highest + 1)
 
     def next(self, now: int) -> int:
         """The counter of the next record; ``now``: ns since the epoch.
@@ -65,11 +70,28 @@ class Counters:
     def note(self, found: Mapping[str, int], *, all_signed: bool) -> None:
         """These are the counters of all records (by uuid) now."""
         highest = max([self._known.highest, *found.values()])
-        self._change(_Known(highest, self.all_signed or all_signed, dict(sorted(found.items()))))
+        unanswered = {
+            uuid: counter
+            for uuid, counter in self._known.unanswered.items()
+            if uuid not in found and highest - counter < _UNANSWERED
+        }
+        signed = self.all_signed or all_signed
+        self._change(_Known(highest, signed, dict(sorted(found.items())), unanswered))
 
     def wrote(self, uuid: str, counter: int) -> None:
         """A record was written."""
         self.note({**self._known.counters, uuid: counter}, all_signed=False)
+
+    def not_answered(self, uuid: str, counter: int) -> None:
+        """Whether a record was written is not known: luxid has not answered."""
+        unanswered = {**self._known.unanswered, uuid: counter}
+        highest = max(self._known.highest, counter)
+        self._change(self._known._replace(highest=highest, unanswered=unanswered))
+
+    def removed(self, uuid: str) -> None:
+        """A record was removed: none that may have been written counts any more."""
+        left = {key: one for key, one in self._known.unanswered.items() if key != uuid}
+        self._change(self._known._replace(unanswered=left))
 
     def _change(self, known: _Known) -> None:
         if known == self._known:

@@ -258,7 +258,13 @@ class Store:
             incident.bounded(), counter, record.sign_record(incident, counter, self._key())
         )
         rule = rule_of(signed, now)
-        self._repeated(lambda: self._rules.write(rule))
+        try:
+            self._repeated(lambda: self._rules.write(rule))
+        except RefusedByGaneti:
+            raise
+        except StewardError:
+            self._counters.not_answered(incident.uuid, counter)
+            raise
         self._known[incident.uuid] = signed
         self._counters.wrote(incident.uuid, counter)
         self._hold(incident.uuid, rules_of(incident, self._clock()))
@@ -269,6 +275,7 @@ class Store:
         self._hold(uuid, ())
         self._repeated(lambda: self._rules.delete(uuid))
         self._known.pop(uuid, None)
+        self._counters.removed(uuid)
 
     def reconcile(self, incidents: Mapping[str, Incident]) -> None:
         """Have exactly the rules that hold creations exist which the incidents (by uuid) need.

@@ -131,6 +131,35 @@ def test_a_record_that_was_deleted_cannot_be_put_back(
 
 
 @pytest.mark.parametrize("restarted", [False, True])
+@pytest.mark.parametrize("removed", [False, True])
+def test_a_record_whose_writing_was_not_answered(
+    luxi: Luxi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, restarted: bool, removed: bool
+) -> None:
+    """It counts, also where others were written before it came, unless it was removed."""
+    path, unanswered = str(tmp_path / "counters"), list[FilterRule]()
+
+    def write_later(self: FilterRules, rule: FilterRule) -> str:
+        unanswered.append(rule)
+        raise StewardError("no answer")
+
+    store = signing_store(luxi, counters=Counters(path), clock=lambda: NOW)
+    with monkeypatch.context() as patched:
+        patched.setattr(FilterRules, "write", write_later)
+        with pytest.raises(StewardError, match="no answer"):
+            store.write(FIRST)
+    store.write(SECOND)
+    store.read_all()
+    if removed:
+        store.remove(FIRST.uuid)
+    write(luxi, unanswered[-1])
+    if restarted:
+        store = signing_store(luxi, counters=Counters(path), clock=lambda: NOW)
+    found = store.read_all(rewrite=True)
+    assert (FIRST.uuid in found.incidents) != removed
+    assert len(found.notes) == removed
+
+
+@pytest.mark.parametrize("restarted", [False, True])
 def test_an_older_record_does_not_replace_a_newer_one(
     stand_in: StandIn, luxi: Luxi, tmp_path: Path, restarted: bool
 ) -> None:
