@@ -182,6 +182,11 @@ class World(NamedTuple):
         """The instances that are meant to run on the node of this name, by name."""
         return [one for one in self.instances_on(name) if one.uses_memory and one.primary == name]
 
+    def left_running_on(self, name: str) -> list[str]:
+        """Names of the instances that run there though they are marked down (ERROR_up)."""
+        own = (one for one in self.instances_on(name) if one.primary == name)
+        return [one.name for one in own if one.status == "ERROR_up"]
+
     def instances_on(self, name: str) -> Iterator[Instance]:
         """The instances with that node as primary or secondary, by name."""
         return (instance for instance in self.cluster.instances if name in instance.nodes)

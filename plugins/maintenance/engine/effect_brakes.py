@@ -157,8 +157,8 @@ def _noticing(world: World, node: Node) -> Iterator[str]:
     """What would notice that a node is rebooted."""
     if not node.drained:
         yield "it is not drained: it may be a master candidate, and gets instances"
-    own = [one for one in world.instances_on(node.name) if one.primary == node.name]
-    if running := [one.name for one in own if one.uses_memory or one.status == "ERROR_up"]:
+    meant = [one.name for one in world.running_on(node.name)]
+    if running := sorted({*meant, *world.left_running_on(node.name)}):
         yield f"instances run on it: {_list(running)}"
     mirrored = [one for one in world.instances_on(node.name) if one.template == "drbd" and one.up]
     if excluded := [one.name for one in mirrored if OPT_OUT_TAG in one.tags]:

@@ -180,6 +180,11 @@ def _moving(how: str) -> Callable[[str, str | None], dict[str, object]]:
 
 
 def _ready(case: _MaintenanceCase) -> task.Plan:
+    if left := case.world.left_running_on(case.name):
+        return task.Wait(
+            f"{', '.join(left)} still runs on {case.name} though it is marked down (ERROR_up): "
+            "gnt-instance shutdown stops it, gnt-instance startup has it moved first"
+        )
     if wait := _unsynced(case, "before the work begins"):
         return wait
     if case.request.work != works.BY_ADMIN:

@@ -22,6 +22,19 @@ def waits(cluster: Upkept, incident: Incident) -> str:
     return "; ".join(one.sentence for one in held if one.subject == incident.uuid)
 
 
+def test_a_node_is_not_ready_while_something_runs_that_is_marked_down() -> None:
+    cluster = Upkept(instance("stopped", "node2", template="rbd", up=False, status="ERROR_up"))
+    found = cluster.request("node2")
+    cluster.run()
+    assert waits(cluster, found) == (
+        "stopped still runs on node2 though it is marked down (ERROR_up): gnt-instance shutdown "
+        "stops it, gnt-instance startup has it moved first"
+    )
+    request = cluster.records[found.uuid].maintenance
+    assert request is not None
+    assert not request.ready
+
+
 def test_a_node_is_emptied_rebooted_and_everything_is_home() -> None:
     """Nothing stops, and no disk is copied."""
     cluster = Upkept()
