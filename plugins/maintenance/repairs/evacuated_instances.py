@@ -76,6 +76,9 @@ def judged(case: Evacuation, instance: Instance) -> Judgement:
         return found
     if instance.template != "drbd":
         return Ready(last=bool(attempt.tried))
+    for node in case.world.passing_nodes.intersection(instance.secondaries):
+        # Another node would get a copy while the only other one is on the node that is left.
+        return Later(f"its other node {node} {case.world.avoided_nodes[node]}, which passes")
     if not instance.up and all(map(case.world.answers, instance.secondaries)):
         # Ganeti looks at disks that are active only: without this the copy could be an old one.
         return Ready(bool(attempt.tried), [activate_disks(instance.name, wait_for_sync=True)])

@@ -125,6 +125,19 @@ def test_a_secondary_under_repair_is_left_first() -> None:
     assert set(after(now, [job]).instances["a"].nodes) == {"n3", "n4"}
 
 
+def test_a_secondary_that_is_left_alone_for_a_short_time_is_waited_for() -> None:
+    """Its good copy is not given up while the other one is on the ill node."""
+    now = world(
+        nodes(4),
+        [instance("a", "n1", "n2")],
+        avoided_nodes={"n2": "reports live-repair"},
+        passing_nodes=frozenset({"n2"}),
+    )
+    assert plan(ILL, now) == Wait(
+        "1 of 1 instances on n1 wait: a: its other node n2 reports live-repair, which passes"
+    )
+
+
 def test_only_the_step_that_leaves_the_node_is_a_failover() -> None:
     now = world(nodes(4), [instance("a", "n1", "n2")], avoided_nodes={"n2": "reports evacuate"})
     (job,) = moving(FAILOVER, now).jobs
