@@ -191,6 +191,8 @@ class Daemon:
             self.ended = "a signal"
         except (NotMaster, StewardError) as err:
             self.ended = str(err)
+        # Its other threads end with it.
+        self.world.clock.after(0, self.process.kill)
 
     def sleep(self, seconds: float) -> None:
         thread = self.world.clock.thread

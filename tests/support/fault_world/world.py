@@ -235,7 +235,7 @@ class World:
         """A person acknowledges results, and takes nodes back whose hardware is repaired."""
         for uuid, record in self.records():
             row = next((one for one in self.ganeti.nodes if one["uuid"] == record["node"]), None)
-            if row and record.get("maintenance") and (word := _word(row, record, self.clock.now)):
+            if row and (word := _word(row, record, self.clock.now)):
                 tags = row["tags"]
                 tags += [f"{word}{uuid}"] if f"{word}{uuid}" not in tags else []
                 self.ganeti.changed()
@@ -262,7 +262,10 @@ _HELD_FOR: Final = 7200 * SECOND
 
 
 def _word(row: Row, record: Row, now: int) -> str:
-    """What a person does about a maintenance: the beginning of a tag; empty: nothing."""
+    """What a person does about an incident: the beginning of a tag; empty: nothing."""
+    if not record.get("maintenance"):
+        # The master cannot be drained, also where its repair was begun before it was the master.
+        return CANCEL_TAG if record["status"] == "pending" and row["master"] else ""
     if record["status"] == "pending":
         return DONE_TAG
     late = now - record["first_seen"] > _HELD_FOR

@@ -57,7 +57,8 @@ def master_failover(world: World, fault: Fault) -> None:
     ganeti = world.ganeti
     candidates = [row["name"] for row in ganeti.nodes if row["master_candidate"]]
     new = fault.subject
-    if new == ganeti.master or new not in candidates or new in ganeti.off:
+    away = ganeti.off | world.isolated
+    if new == ganeti.master or new not in candidates or new in away:
         return
     for row in ganeti.nodes:
         row["master"] = row["name"] == new
@@ -104,7 +105,9 @@ def master_left_behind(world: World, fault: Fault) -> None:
     old = world.ganeti.master
     before = OldLuxid(world)
     rows = [row for row in world.ganeti.nodes if row["master_candidate"] and not row["master"]]
-    names = [row["name"] for row in rows if row["name"] not in world.ganeti.off]
+    # A node that is cut off has no votes.
+    away = world.ganeti.off | world.isolated
+    names = [row["name"] for row in rows if row["name"] not in away]
     new = fault.subject if fault.subject in names else min(names, default="")
     master_failover(world, fault._replace(subject=new))
     if world.ganeti.master == old:

@@ -15,6 +15,8 @@ Row = Mapping[str, Any]
 
 #: As many answers of a node are kept.
 _KEPT = 60
+#: Seconds that the clock of a node may be ahead.
+_AHEAD = 150
 
 
 class Answer(NamedTuple):
@@ -52,16 +54,18 @@ class Answers:
     def got(self, node: str, report: Row | None) -> None:
         """An agent has answered; None: not, or not validly."""
         answer = Answer(self._world.clock.now)
-        if report is not None and not self._is_old(report["timestamp"]):
+        if report is not None and self._counts(report["timestamp"]):
             text = canonical_object(dict(report["data"])).decode()
             answer = Answer(answer.at, text, report["data"]["status"], report["timestamp"])
         known = self._all.setdefault(node, [])
         known.append(answer)
         del known[:-_KEPT]
 
-    def _is_old(self, timestamp: int) -> bool:
-        limit = self._world.settings.report_max_age * SECOND
-        return self._world.clock_of(self._node) - timestamp > limit
+    def _counts(self, timestamp: int) -> bool:
+        """Whether a report is neither too old nor from the future."""
+        limit = self._world.settings.report_max_age
+        age = (self._world.clock_of(self._node) - timestamp) / SECOND
+        return -min(_AHEAD, limit) <= age <= limit
 
     def observe(self) -> None:
         """A round of the daemon uses what it knows."""

@@ -48,6 +48,8 @@ class Checks:
         """uuid -> record as a daemon wrote it last"""
         self.deleted: set[str] = set()
         """uuids of records that people deleted or edited"""
+        self.former: dict[str, Row] = {}
+        """uuid -> what daemons had written to the records that people deleted"""
         self.requested: set[str] = set()
         """uuids of maintenances that people requested"""
         self.ready: set[str] = set()
@@ -187,6 +189,8 @@ class Checks:
 
     def _judge_record(self, uuid: str, before: Row | None, record: Row, caller: Daemon) -> None:
         self.begun.recorded(uuid)
+        if record["status"] == "pending" and caller.seen:
+            self.jobs.begun(uuid, record["node_name"], caller.seen)
         if before and before["status"] == "noted" and record["status"] == "pending":
             self.begun.begun(uuid, record, caller.answers, caller.seen)
         self.results.written(uuid, before, record, caller.seen)
@@ -205,6 +209,7 @@ class Checks:
                 self.results.removed(uuid, record, caller.answers, caller.seen)
         if caller is None:
             self.deleted.add(uuid)
+            self.former[uuid] = record or {}
 
     def round(self, daemon: Daemon, outcome: Round) -> None:
         """A round has ended."""

@@ -36,6 +36,8 @@ class Foreign:
         self._world, self._require = world, require
         self.versions: dict[str, list[dict[str, Any]]] = {}
         """uuid -> rules as daemons wrote them, the latest last"""
+        self._written: dict[str, int] = {}
+        """uuid -> when the latest was written, ns since the epoch"""
         self._changed: dict[str, tuple[Daemon, _Changed]] = {}
 
     def written(self, rule: dict[str, Any]) -> None:
@@ -43,14 +45,17 @@ class Foreign:
         known = self.versions.setdefault(rule["uuid"], [])
         known.append(deepcopy(rule))
         del known[:-_KEPT]
+        self._written[rule["uuid"]] = self._world.clock.now
 
     def changed(self, uuid: str) -> None:
-        """Others have changed a record; the daemon of the master knows what it was."""
-        master = self._world.ganeti.master
-        known = [one for one in self._world.daemons if one.node == master and one.rounds > 1]
+        """Others have changed a record; the daemon of the master knows what it was, once it has
+        read it: the answer to its writing may have been lost."""
+        master, at = self._world.ganeti.master, self._written.get(uuid, 0)
+        running = [one for one in self._world.daemons if one.node == master and one.rounds > 1]
+        known = [one for one in running if one.seen and one.seen.at > at]
         if known and uuid in self.versions and uuid in self._world.checks.incidents:
             trail = deepcopy(self._world.luxid.filters[uuid]["reason_trail"])
-            if trail == self.versions[uuid][-1]["reason_trail"]:
+            if trail[0] == self.versions[uuid][-1]["reason_trail"][0]:
                 return
             self._changed[uuid] = known[0], _Changed(self._world.clock.now, trail)
 

@@ -92,7 +92,8 @@ class Jobs:
         found = texts(job)
         incident = found.get(JOB_SOURCE, "") if SUBMISSION_SOURCE in found else ""
         submission = found.get(SUBMISSION_SOURCE, "")
-        record = self._world.checks.records.get(incident, {})
+        checks = self._world.checks
+        record = checks.records.get(incident) or checks.former.get(incident, {})
         step = next((one["step"] for one in record.get("open", ()) if one["id"] == submission), "")
         node = record.get("node_name", "")
         names = frozenset(op["instance_name"] for op in job if op.get("instance_name"))
@@ -126,13 +127,14 @@ class Jobs:
             self._handed_over[submission] += 1
             times = self._handed_over[submission]
             self._require("submitted-once", times == 1, f"submission {submission} twice")
-            record = self._world.checks.records.get(incident, {})
-            announced = [one["id"] for one in record.get("open", ())]
+            checks = self._world.checks
+            announced = [one["id"] for one in checks.records.get(incident, {}).get("open", ())]
+            # A person may have deleted the record since it was written.
+            gone = incident in checks.deleted and submission in checks.announced
             text = f"the record of {incident} does not announce {submission}"
-            self._require("recorded-first", submission in announced, text)
+            self._require("recorded-first", gone or submission in announced, text)
 
     def _judge(self, own: OwnJob, job: Sequence[Operation], seen: Seen) -> None:
-        self._begin(own, seen)
         for one in self.open:
             both = sorted(one.instances & own.instances)
             self._require("one-task", not both, f"{both} in jobs {one.number} and {own.number}")
@@ -148,28 +150,36 @@ class Jobs:
             self._out_of_service(own, effect, seen, text)
         self._copies(own, job, seen)
 
-    def _begin(self, own: OwnJob, seen: Seen) -> None:
-        """Whether a node reported a fault when its repair was begun."""
-        if not own.incident or own.incident in self._grounds:
+    def begun(self, incident: str, node: str, seen: Seen) -> None:
+        """A daemon has recorded that a repair is begun: whether its node reports a fault."""
+        if incident in self._grounds:
             return
         settings = self._world.settings
         life = settings.report_max_age + 2 * settings.poll_interval + settings.poll_time_limit
-        last = self._reports.get(own.node)
+        last = self._reports.get(node)
         limit = (life + self._world.jumped) * SECOND
-        tag = f"{STOPPED_TAG}{own.incident}"
+        tag = f"{STOPPED_TAG}{incident}"
         rows = self._world.ganeti.nodes
-        confirmed = any(row["name"] == own.node and tag in row["tags"] for row in rows)
+        confirmed = any(row["name"] == node and tag in row["tags"] for row in rows)
         recent = last is not None and seen.at - last <= limit
-        requested = own.incident in self._world.checks.requested
-        self._grounds[own.incident] = recent or confirmed or requested
+        requested = incident in self._world.checks.requested
+        self._grounds[incident] = recent or confirmed or requested
 
     def _target(self, own: OwnJob, effect: Effect, seen: Seen, text: str) -> None:
         target = effect.target
+        if effect.instance in self._moved(seen):
+            # Others have moved it since the cluster was read: it would go elsewhere.
+            return
         # The round that hands it over may have ended an incident itself, before.
         ill = seen.repaired & repaired(self._world.checks.known()) - {own.node}
         bad = target in seen.out or target in ill
         which = "out of service" if target in seen.out else "with an incident"
         self._require("target-healthy", not (target and bad), f"{text}: {target} is {which}")
+
+    def _moved(self, seen: Seen) -> set[str]:
+        """Names of the instances that have another primary than the daemon could see."""
+        rows = self._world.ganeti.instances
+        return {row["name"] for row in rows if seen.primaries.get(row["name"]) != row["pnode"]}
 
     def _out_of_service(self, own: OwnJob, effect: Effect, seen: Seen, text: str) -> None:
         if not effect.out:
@@ -200,7 +210,7 @@ class Jobs:
             node: incident
             for node, incident in self._out.items()
             if checks.records.get(incident, {}).get("status") in ("pending", "completed", "failed")
-            and not checks.records[incident].get("acknowledged")
+            and not (checks.records[incident].get("acknowledged") or incident in checks.deleted)
             and node in nodes
         }
         return [*self._out]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from fault_world.checks.texts import record_of
+from fault_world.clock import SECOND
 from ganeti_steward.plugins.model.incident import CANCEL_TAG
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ Row = Mapping[str, Any]
 _THREADS: Final = 2
 #: Calls to luxid, and commands, that may be under way at any moment.
 _CALLS: Final = 4
+#: Seconds in which a job for a tag is handed over again, and ends.
+_AGAIN: Final = 180
 
 
 def check_left(world: World, records: Mapping[str, Row], require: Require) -> None:
@@ -90,4 +93,5 @@ def _tags(world: World, records: Mapping[str, Row], require: Require) -> None:
 def _stays(world: World, records: Mapping[str, Row], uuid: str) -> bool:
     """Whether the tags of a canceled incident are left; a job that failed is tried again later."""
     canceled = uuid in world.checks.canceled.recorded and uuid not in world.checks.deleted
-    return canceled and records.get(uuid, {}).get("retry_at", 0) < world.clock.now
+    tried = records.get(uuid, {}).get("retry_at", 0) + _AGAIN * SECOND
+    return canceled and tried < world.clock.now
