@@ -67,6 +67,23 @@ def _under_repair(case: RoutineCase) -> Held | None:
     return brakes.braked(case, "under-repair", sentence)
 
 
+def _failed_target(case: RoutineCase) -> Held | None:
+    """Nothing is moved to a node whose repair failed, before a person has dealt with that."""
+    effects, instances = case.effects, case.world.instances
+    # What is moved without another secondary goes to the one it has.
+    moved = (instances[name] for name in effects.moved - effects.degraded if name in instances)
+    targets = effects.targets.union(*(one.secondaries for one in moved))
+    found = sorted(
+        f"{one.node_name} has {one.state.avoided} incident {one.uuid}"
+        for one in case.world.incidents.values()
+        if one.state.avoided and not one.active and one.node_name in targets
+    )
+    if not found:
+        return None
+    sentence = f"{', '.join(found)}; {effect_brakes.held_task(case)}"
+    return brakes.braked(case, "failed-target", sentence)
+
+
 def _record(case: RoutineCase) -> Held | None:
     """Whether an incident is active cannot be known of a node whose record is unreadable."""
     task, nodes = case.next or _NOTHING, case.world.nodes
@@ -90,6 +107,7 @@ BEFORE_PLAN: Final[tuple[Brake, ...]] = (brakes.storm,)
 AFTER_PLAN: Final[tuple[Brake, ...]] = (
     _opt_out,
     _under_repair,
+    _failed_target,
     _record,
     *effect_brakes.FOR_ROUTINE,
     brakes.pause,

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from maintained import CONFIG, EVACUATE, Maintained
+from maintained import CONFIG, EVACUATE, OK, Maintained
 from worlds import group, instance, node, world
 
 from ganeti_steward.allocators.jobs.operations import migrate, replace_secondary
 from ganeti_steward.plugins.maintenance.engine.decision import RoutineStarted
 from ganeti_steward.plugins.maintenance.engine.routine import copied_mib
 from ganeti_steward.plugins.maintenance.engine.step import step
-from ganeti_steward.plugins.model.incident import OPT_OUT_TAG
+from ganeti_steward.plugins.model.incident import FAILED, OPT_OUT_TAG
 from ganeti_steward.plugins.model.operations import set_tags
 from ganeti_steward.plugins.model.task import RoutinePlan, Task, Wait
 from ganeti_steward.plugins.model.world import World
@@ -240,6 +240,26 @@ def test_a_doubtful_submission_is_waited_for() -> None:
     cluster.routine_known = True
     assert names(cluster.round().routine) == ["first cluster"]
     assert plans.since("first") == [{}, since]
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_nothing_goes_to_a_node_whose_repair_failed(replaced: bool) -> None:
+    """Neither where the task names it, nor where it is the secondary that an instance has."""
+    cluster, plans = working()
+    cluster.instances["inst0"] = instance("inst0", "node3", "node2")
+    cluster.report("node2", EVACUATE)
+    cluster.round()
+    found = cluster.incident("node2")
+    cluster.records[found.uuid] = found._replace(status=FAILED, open=())
+    cluster.report("node2", OK)
+    cluster.run()
+    job = [replace_secondary("inst0", "node4")] if replaced else []
+    used = frozenset({"node2", "node3", "node4"})
+    move = Task("move", used, frozenset({"inst0"}), "move inst0", [[*job, migrate("inst0")]])
+    plans.plans = {"first": [move]}
+    assert len(cluster.round().routine) == replaced
+    sentence = f"node2 has a failed incident {found.uuid}; held: move inst0"
+    assert cluster.held().get("failed-target") == (None if replaced else sentence)
 
 
 def test_repairs_wait_for_a_doubtful_submission() -> None:
