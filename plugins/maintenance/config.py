@@ -74,8 +74,8 @@ class Maintd(NamedTuple):
     storm_share: Annotated[
         float,
         kinds.number(0, 1),
-        "Nothing is started while more than this share of the nodes in service reports a fault; "
-        "one ill node is never too much.",
+        "Nothing is started while more than this share of the nodes in service reports a fault, or "
+        "reported one and fell silent; one ill node is never too much.",
     ] = 0.2
     windows: Annotated[
         tuple[str, ...],
