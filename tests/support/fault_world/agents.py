@@ -51,6 +51,8 @@ class Agent:
         """id -> what became of the command"""
         self._objects: dict[bytes, int] = {}
         """diagnose object -> when a command was run for it, ns since the epoch"""
+        self._good: set[str] = set()
+        """ids of the commands that have ever ended well"""
         self._last: Row | None = None
         self.forgot = False
         """whether it has ever lost its memory"""
@@ -113,6 +115,8 @@ class Agent:
         good = {"succeed": True, "fail": False}.get(self._world.faults.of_command(), drawn)
         outcome = CommandEnd(0 if good else 1, "done" if good else "failed")
         self._known[submission] = state._replace(state=ENDED, outcome=outcome)
+        if good:
+            self._good.add(submission)
         if good and maintenance:
             # Most such commands end with the node, and some before.
             late = self._world.draw("reboot").random() < 0.3
@@ -142,9 +146,8 @@ class Agent:
         return state is not None and state.state == RUNNING and passed < limit
 
     def succeeded(self, submission: str) -> bool:
-        """Whether a command has ended well."""
-        state = self._known.get(submission)
-        return state is not None and state.state == ENDED and state.outcome.status == 0
+        """Whether a command has ever ended well."""
+        return submission in self._good
 
     def lost(self) -> None:
         """The node was off: what ran has not ended in a way that is known."""

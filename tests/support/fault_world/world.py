@@ -25,7 +25,13 @@ from fault_world.operations import resynced
 from fault_world.shapes import drawn_shape
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.plugins.maintenance.config import Maintd
-from ganeti_steward.plugins.model.incident import CANCEL_TAG, DONE_TAG, OPT_OUT_TAG, PAUSE_TAG
+from ganeti_steward.plugins.model.incident import (
+    CANCEL_TAG,
+    DONE_TAG,
+    OPT_OUT_TAG,
+    PAUSE_TAG,
+    STOPPED_TAG,
+)
 
 Row = dict[str, Any]
 
@@ -236,6 +242,8 @@ class World:
         for uuid, record in self.records():
             row = next((one for one in self.ganeti.nodes if one["uuid"] == record["node"]), None)
             if row and (word := _word(row, record, self.clock.now)):
+                if word == STOPPED_TAG:
+                    self.ganeti.power_off(row["name"])
                 tags = row["tags"]
                 tags += [f"{word}{uuid}"] if f"{word}{uuid}" not in tags else []
                 self.ganeti.changed()
@@ -244,6 +252,8 @@ class World:
             if results or (row["name"] not in self.ganeti.reports and not self._is_repaired(row)):
                 row["tags"][:] = [tag for tag in row["tags"] if tag not in results]
                 self.ganeti.reports.pop(row["name"], None)
+                if row["name"] in self.ganeti.off:
+                    self.ganeti.power_on(row["name"])
                 row.update(drained=False, offline=False)
                 self.ganeti.candidates()
                 self.ganeti.changed()
@@ -259,13 +269,18 @@ class World:
 
 #: ns after which a person cancels a maintenance that something holds back.
 _HELD_FOR: Final = 7200 * SECOND
+#: ns without progress after which a person confirms that a node is off, which Ganeti does not ask.
+_CONFIRMED_AFTER: Final = 1800 * SECOND
 
 
 def _word(row: Row, record: Row, now: int) -> str:
     """What a person does about an incident: the beginning of a tag; empty: nothing."""
     if not record.get("maintenance"):
+        late = now - record["progressed"] > _CONFIRMED_AFTER
+        if record["status"] != "pending" or not (row["master"] or (row["offline"] and late)):
+            return ""
         # The master cannot be drained, also where its repair was begun before it was the master.
-        return CANCEL_TAG if record["status"] == "pending" and row["master"] else ""
+        return CANCEL_TAG if row["master"] else STOPPED_TAG
     if record["status"] == "pending":
         return DONE_TAG
     late = now - record["first_seen"] > _HELD_FOR

@@ -174,6 +174,8 @@ class Checks:
                 self._world.narrate(line)
             if uuid not in self.deleted:
                 self.reported.wrote(caller, uuid, state)
+        if record["status"] == "pending" and caller.seen:
+            self.jobs.begun(uuid, record["node_name"], caller.seen)
         if uuid not in self.deleted:
             self._judge_record(uuid, before, record, caller)
             self._pending()
@@ -189,8 +191,6 @@ class Checks:
 
     def _judge_record(self, uuid: str, before: Row | None, record: Row, caller: Daemon) -> None:
         self.begun.recorded(uuid)
-        if record["status"] == "pending" and caller.seen:
-            self.jobs.begun(uuid, record["node_name"], caller.seen)
         if before and before["status"] == "noted" and record["status"] == "pending":
             self.begun.begun(uuid, record, caller.answers, caller.seen)
         self.results.written(uuid, before, record, caller.seen)

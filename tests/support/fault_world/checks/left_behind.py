@@ -59,10 +59,11 @@ def check_records(world: World, records: Mapping[str, Row], require: Require) ->
 
 
 def _left_nodes(world: World, records: Mapping[str, Row], require: Require) -> None:
-    gone = {row["uuid"] for row in world.ganeti.nodes}
+    there = {row["uuid"] for row in world.ganeti.nodes}
     for uuid, one in records.items():
         text = f"the record {uuid} of {one['node_name']}, which left the cluster"
-        require("bounded", one["node"] in gone, text)
+        # What people have written back is ignored, and theirs to remove.
+        require("bounded", one["node"] in there or uuid in world.checks.deleted, text)
 
 
 def _rules(world: World, records: Mapping[str, Row], require: Require) -> None:
@@ -93,5 +94,6 @@ def _tags(world: World, records: Mapping[str, Row], require: Require) -> None:
 def _stays(world: World, records: Mapping[str, Row], uuid: str) -> bool:
     """Whether the tags of a canceled incident are left; a job that failed is tried again later."""
     canceled = uuid in world.checks.canceled.recorded and uuid not in world.checks.deleted
-    tried = records.get(uuid, {}).get("retry_at", 0) + _AGAIN * SECOND
-    return canceled and tried < world.clock.now
+    record = records.get(uuid, {})
+    tried = record.get("retry_at", 0) + _AGAIN * SECOND
+    return canceled and not record.get("open") and tried < world.clock.now

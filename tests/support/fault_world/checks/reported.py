@@ -73,10 +73,13 @@ class Reports:
             if self._world.disks[node].was_full:
                 # What could not be written was lost with the daemon.
                 continue
-            path = self._world.disks[node].audit
-            there = {one for one in read_audit(path) if one.kind == CHANGE}
+            there = self._there(node)
             self._chain(node, [one for one in entries if one in there])
         self._latest(states, deleted)
+
+    def _there(self, node: str) -> set[AuditEntry]:
+        """The changes that the audit log of a node has."""
+        return {one for one in read_audit(self._world.disks[node].audit) if one.kind == CHANGE}
 
     def _chain(self, node: str, entries: Iterable[AuditEntry]) -> None:
         """Each change begins where the one before has ended: none is missing, none is twice."""
@@ -94,8 +97,9 @@ class Reports:
         master = self._world.ganeti.master
         if not any(one.node == master and one.rounds > 1 for one in self._world.daemons):
             return
-        last: dict[str, str] = {}
-        last |= {one.incident: one.after for one in self._entries.get(master, ())}
+        there = self._there(master)
+        entries = (one for one in self._entries.get(master, ()) if one in there)
+        last = {one.incident: one.after for one in entries}
         for uuid in sorted({*last, *states}.difference(deleted)):
             text = f"the log of {master} has {uuid} as {last.get(uuid)}, not {states.get(uuid)}"
             now = states.get(uuid, FORGOTTEN)
