@@ -17,6 +17,7 @@ from ganeti_steward.plugins.maintenance.repairs.attempts import retry
 from ganeti_steward.plugins.maintenance.repairs.case import NodeCase
 from ganeti_steward.plugins.model.operations import out_of_band, set_role
 from ganeti_steward.plugins.model.task import FINAL_ROLE, POWER_OFF, POWER_STATUS, Task
+from ganeti_steward.plugins.model.world import Reported
 from ganeti_steward.plugins.texts import utc_time
 
 #: Ganeti's word for an instance that was seen running.
@@ -79,12 +80,19 @@ _COPIED: Final = frozenset({"drbd"})
 
 def unsynced_fault(case: Evacuation, instance: Instance) -> str:
     """Why an instance of a node that is off is not started from its copy; empty: it may be."""
-    if instance.template not in _COPIED or case.settings.failover_unsynced:
+    reports = isinstance(case.world.observations.get(case.node.uuid), Reported)
+    if instance.template not in _COPIED or (case.settings.failover_unsynced and not reports):
         return ""
+    # Where its agent answers, the later data are there still.
+    permits = (
+        f"the agent of {case.name} reported at the last poll, so it is not off: gnt-node modify "
+        f"--offline no {case.name} has Ganeti use its copy"
+        if case.settings.failover_unsynced
+        else "failover-unsynced of [maintd] permits it"
+    )
     return (
         f"{case.name} does not answer, and its disks {last_synced(case, instance.name)}: what was "
-        f"written since would be lost on {instance.secondaries[0]}; failover-unsynced of [maintd] "
-        "permits it"
+        f"written since would be lost on {instance.secondaries[0]}; {permits}"
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from worlds import after, with_instance, with_node
+from worlds import after, uuid_of, with_instance, with_node
 
 from ganeti_steward.core.model.context import Context
 from ganeti_steward.core.model.job_state import ERROR, SUCCESS, JobState
@@ -121,6 +121,12 @@ class Evacuated:
     def instance(self, name: str, **facts: Any) -> None:
         """Change what is known of an instance."""
         self.now = with_instance(self.now, name, **facts)
+
+    def answer(self, name: str) -> None:
+        """Its agent reports what the incident is about."""
+        report = Reported(self.incident.original, self.incident.action, "", self.now.now)
+        observations = {**self.now.observations, uuid_of(name): report}
+        self.now = self.now._replace(observations=observations)
 
     def dies(self, name: str) -> None:
         """The node does not answer any more."""

@@ -255,6 +255,18 @@ def test_the_permission_and_what_is_lost() -> None:
     assert failover("a") in [job[0] for job in cluster.jobs]
 
 
+def test_what_a_node_has_whose_agent_answers_is_not_given_up() -> None:
+    """The tag may be from before the node was switched on again."""
+    cluster = evacuated(FAILOVER, instance("a", "n1", "n2"), failover_unsynced=True)
+    cluster.dies("n1")
+    cluster.answer("n1")
+    cluster.node("n1", tags=frozenset({cluster.incident.stopped_tag}))
+    found = cluster.run()
+    assert found.status == FAILED
+    ((_, reason),) = found.unmovable
+    assert "the agent of n1 reported at the last poll, so it is not off: gnt-node modify" in reason
+
+
 def test_a_secondary_of_a_dead_node_is_replaced() -> None:
     cluster = evacuated(FAILOVER, instance("a", "n2", "n1"))
     cluster.dies("n1")
