@@ -225,6 +225,10 @@ class World:
         for disk in self.disks.values():
             disk.empty()
         ganeti = self.ganeti
+        for row in [one for one in ganeti.nodes if one["name"] in ganeti.off]:
+            ganeti.power_on(row["name"])
+            # Who switches a node on does not say any more that it is off.
+            row["tags"][:] = [tag for tag in row["tags"] if not tag.startswith(STOPPED_TAG)]
         for node in [*ganeti.off]:
             ganeti.power_on(node)
         ganeti.deaf.clear()
@@ -241,9 +245,11 @@ class World:
         """A person acknowledges results, and takes nodes back whose hardware is repaired."""
         for uuid, record in self.records():
             row = next((one for one in self.ganeti.nodes if one["uuid"] == record["node"]), None)
+            late = self.clock.now - record["progressed"] > _TAKEN_BACK_AFTER
+            if row and row["offline"] and record["status"] == "pending" and late:
+                row["offline"] = False
+                self.ganeti.changed()
             if row and (word := _word(row, record, self.clock.now)):
-                if word == STOPPED_TAG:
-                    self.ganeti.power_off(row["name"])
                 tags = row["tags"]
                 tags += [f"{word}{uuid}"] if f"{word}{uuid}" not in tags else []
                 self.ganeti.changed()
@@ -269,18 +275,15 @@ class World:
 
 #: ns after which a person cancels a maintenance that something holds back.
 _HELD_FOR: Final = 7200 * SECOND
-#: ns without progress after which a person confirms that a node is off, which Ganeti does not ask.
-_CONFIRMED_AFTER: Final = 1800 * SECOND
+#: ns without progress after which a person has Ganeti use a node that is offline and runs.
+_TAKEN_BACK_AFTER: Final = 1800 * SECOND
 
 
 def _word(row: Row, record: Row, now: int) -> str:
     """What a person does about an incident: the beginning of a tag; empty: nothing."""
     if not record.get("maintenance"):
-        late = now - record["progressed"] > _CONFIRMED_AFTER
-        if record["status"] != "pending" or not (row["master"] or (row["offline"] and late)):
-            return ""
         # The master cannot be drained, also where its repair was begun before it was the master.
-        return CANCEL_TAG if row["master"] else STOPPED_TAG
+        return CANCEL_TAG if record["status"] == "pending" and row["master"] else ""
     if record["status"] == "pending":
         return DONE_TAG
     late = now - record["first_seen"] > _HELD_FOR
