@@ -88,10 +88,10 @@ def record_edited(world: World, fault: Fault) -> None:
     """A record is changed by hand."""
     if records := world.records():
         uuid, _ = world.draw("edited").choice(records)
-        world.checks.deleted.add(uuid)
         reason = world.luxid.filters[uuid]["reason_trail"][0]
         reason[1] = reason[1].replace("noted", "pending")
         world.checks.foreign.changed(uuid)
+        world.checks.deleted.add(uuid)
 
 
 def maintenance_requested(world: World, fault: Fault) -> None:

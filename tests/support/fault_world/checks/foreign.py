@@ -53,7 +53,10 @@ class Foreign:
         master, at = self._world.ganeti.master, self._written.get(uuid, 0)
         running = [one for one in self._world.daemons if one.node == master and one.rounds > 1]
         known = [one for one in running if one.seen and one.seen.at > at]
-        if known and uuid in self.versions and uuid in self._world.checks.incidents:
+        checks = self._world.checks
+        # Of one that others have changed before it may know that version.
+        own = uuid in self.versions and uuid not in checks.deleted
+        if known and own and uuid in checks.incidents:
             trail = deepcopy(self._world.luxid.filters[uuid]["reason_trail"])
             if trail[0] == self.versions[uuid][-1]["reason_trail"][0]:
                 return
