@@ -19,7 +19,7 @@ from ganeti_steward.plugins.maintenance.cli import maintenance_pause, maintenanc
 from ganeti_steward.plugins.maintenance.cli.cluster import add_submit_option, live_client
 from ganeti_steward.plugins.maintenance.cli.incident import incident_lines
 from ganeti_steward.plugins.model.incident import Maintenance
-from ganeti_steward.plugins.model.works import BY_ADMIN, is_work
+from ganeti_steward.plugins.model.works import BY_ADMIN, POWER, is_work
 
 if TYPE_CHECKING:
     from ganeti_steward.core.model.cluster import Cluster
@@ -92,11 +92,14 @@ def _work(text: str) -> str:
 
 def _request(options: argparse.Namespace) -> int:
     """Write a record for each node; status 1, and none, where a node cannot be away."""
-    cluster, known = read_source(options).cluster, requests.requests_of(live_client(options))
+    client, cluster = live_client(options), read_source(options).cluster
     names = maintenance_plan.node_names(options, cluster)
     if options.all or options.group:
         names = list(_without(cluster, names))
-    if faults := requests.in_the_way(cluster, names, known):
+    faults = requests.in_the_way(cluster, names, requests.requests_of(client))
+    if options.work == POWER:
+        faults += requests.without_power(client, names)
+    if faults:
         raise StewardError("; ".join(faults))
     roll = maintenance_plan.planned(options, cluster, names, options.at_once or 1)
     maintenance_plan.print_impossible(roll)

@@ -124,6 +124,17 @@ def in_the_way(
     return faults
 
 
+def without_power(client: Luxi | Rapi, names: Sequence[str]) -> list[str]:
+    """Why ``power`` cannot work on some of these nodes, a sentence each; raises StewardError."""
+    programs = {row["name"]: row["ndparams"] for row in client.rows("node", ["name", "ndparams"])}
+    return [
+        f"{name} has no out-of-band program, which --work power needs "
+        f"(gnt-node modify --node-parameters oob_program=PROGRAM {name})"
+        for name in names
+        if not (programs.get(name) or {}).get("oob_program")
+    ]
+
+
 def row_of(recorded: RequestedMaintenance, cluster: Cluster) -> Mapping[str, Value]:
     """A maintenance for the list."""
     incident, request = recorded.incident, recorded.request

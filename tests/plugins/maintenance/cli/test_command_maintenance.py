@@ -96,6 +96,23 @@ def test_what_does_the_work(call: Caller, cluster: Cluster) -> None:
     assert cluster.incidents[1].maintenance == Maintenance("refuse", at_once=2)
 
 
+def test_power_needs_an_out_of_band_program(call: Caller, cluster: Cluster) -> None:
+    """Of each node, or nothing is requested."""
+    params = cluster.ganeti.node("n2.test")["ndparams"]
+    cluster.ganeti.node("n4.test")["ndparams"]["oob_program"] = "/usr/local/sbin/oob"
+    for without in ({}, {"oob_program": ""}):
+        params |= without
+        done = call("start", "n2", "n4", "--work", "power")
+        assert done.status == 1
+        assert "n2.test has no out-of-band program, which --work power needs" in done.err
+        assert "n4.test" not in done.err
+    assert call("start", "n2", "n4", "--work", "power", "--dry-run").status == 1
+    assert cluster.rows == []
+    params["oob_program"] = "/usr/local/sbin/oob"
+    assert call("start", "n2", "n4", "--work", "power").status == 0
+    assert {one.maintenance for one in cluster.incidents} == {Maintenance("refuse", work="power")}
+
+
 def test_what_cannot_be_away_is_not_requested(call: Caller, cluster: Cluster) -> None:
     done = call("start", "n2", "n3")
     assert done.status == 1
