@@ -39,6 +39,10 @@ _ROUNDS: Final = 2
 _EFFORT: Final = 300
 _EFFORT_BY_NODES: Final = 6000
 
+#: Moves that the capacity tests of an exchange may try: on tight clusters these cost most of the
+#: time, about .2 ms each.
+_MOVES: Final = 25_000
+
 #: Places of the first of a pair that are tried at most, the best ones.
 _PLACES: Final = 8
 
@@ -63,10 +67,15 @@ class Exchange:
         self,
         place: Callable[[State, int], Placement],
         score: Callable[[State], float],
+        moves: Callable[[], int],
         size: int,
     ) -> None:
-        """``place``: the best place of an item on a state; ``size``: number of nodes."""
-        self._place, self._score = place, score
+        """``place``: the best place of an item on a state; ``size``: number of nodes.
+
+        ``moves``: how many moves the capacity tests have tried so far.
+        """
+        self._place, self._score, self._moves = place, score, moves
+        self._most_moves = moves() + _MOVES
         self._effort = min(_EFFORT, _EFFORT_BY_NODES // max(size, 1))
         self._places = 0
 
@@ -86,7 +95,7 @@ class Exchange:
         """The score after trying these items in turn, until ``enough`` in a row gained nothing."""
         unmoved = 0
         for moved in ways:
-            if unmoved == enough:
+            if unmoved == enough or self._moves() > self._most_moves:
                 break
             unmoved += 1
             better = self._again(plan, moved, score)
@@ -232,7 +241,8 @@ class _Batch:
                 other = self._greedy(sorted(order, key=keys.__getitem__))
                 if self._rank(other) < self._rank(best):
                     best = other
-        Exchange(self._place, self._score, self._state.frame.size).improve(best)
+        placer, size = self._placer, self._state.frame.size
+        Exchange(self._place, self._score, lambda: placer.moves, size).improve(best)
         if best.placed < len(items):
             self._fill(best, [at for at in order if best.placements[at].chosen is None])
         return best

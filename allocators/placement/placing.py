@@ -106,6 +106,11 @@ class Placer:
         self._tests: dict[int | None, CapacityTest] = {}
         self._dedicated: dict[tuple[int, ...], bool] = {}
 
+    @property
+    def moves(self) -> int:
+        """How many moves its capacity tests have tried so far, see `CapacityTest.moves`."""
+        return sum(test.moves for test in self._tests.values())
+
     def terms(self, item: Allocate) -> Terms:
         """What holds for this instance on any state; raises PluginError."""
         options = self._context.options

@@ -66,6 +66,8 @@ class CapacityTest:
         self._nodes = nodes
         self._stuck: dict[int, frozenset[Stuck]] = {}
         self._rests: dict[int, tuple[tuple[Resident, ...], _Rest | None]] = {}
+        self.moves = 0
+        """how many moves were tried so far, of instances off nodes: what tests cost"""
         self._judged: tuple[State, tuple[int, ...], dict[int, frozenset[Stuck]]] | None = None
         """the state tested last, the nodes changed for it, and what was stuck on each node tried"""
 
@@ -102,7 +104,7 @@ class CapacityTest:
         found: dict[int, frozenset[Stuck]] = {}
         self._judged = (state, changed, found)
         for node in np.flatnonzero(self._uncertain(state, changed) & self._nodes).tolist():
-            stuck = found[node] = evacuate(state, node)
+            stuck = found[node] = self._evacuate(state, node)
             if stuck:
                 worse = stuck - self._stuck_before(node)
                 counted = sorted(one for one in worse if one.instance not in exempt)
@@ -122,8 +124,12 @@ class CapacityTest:
 
     def _stuck_before(self, node: int) -> frozenset[Stuck]:
         if node not in self._stuck:
-            self._stuck[node] = evacuate(self._before, node)
+            self._stuck[node] = self._evacuate(self._before, node)
         return self._stuck[node]
+
+    def _evacuate(self, state: State, node: int) -> frozenset[Stuck]:
+        self.moves += len(state.residents.get(node, ()))
+        return evacuate(state, node)
 
     def _uncertain(self, state: State, changed: tuple[int, ...]) -> Mask:
         """Nodes that have to be tried: all others are certainly no worse."""

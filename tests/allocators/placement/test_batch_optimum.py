@@ -10,10 +10,13 @@ from typing import Any
 
 import numpy as np
 import orjson
+import pytest
 from ask import hail, steward
 from clusters import generate
 from thorough import often
 
+from ganeti_steward.allocators.placement import multi_allocate
+from ganeti_steward.allocators.placement.multi_allocate import BatchPlan, Exchange
 from ganeti_steward.allocators.rules.checks import first_failing, primary_checks, secondary_checks
 from ganeti_steward.allocators.score.score import Scorer
 from ganeti_steward.allocators.state.load import load
@@ -86,3 +89,26 @@ def test_batches_are_close_to_the_optimum(tmp_path: Path) -> None:
     assert min(ours) >= 1 - 1e-9
     assert mean(ours) <= 1.005
     assert mean(ours) <= mean(theirs)
+
+
+@pytest.mark.parametrize("limit", [0, 2000])
+def test_an_exchange_ends_when_its_tests_have_tried_enough_moves(
+    monkeypatch: pytest.MonkeyPatch, limit: int
+) -> None:
+    """On a cluster with little room each test empties many nodes; nothing is placed less."""
+    message = generate(
+        *("--nodes=6", "--fill=.5", "--per-node=14", "--seed=10"),
+        *("--request=multi-allocate", "--count=10"),
+    )
+    tried, improve = list[int](), Exchange.improve
+
+    def counted(exchange: Exchange, plan: BatchPlan) -> None:
+        before = exchange._moves()
+        improve(exchange, plan)
+        tried.append(exchange._moves() - before)
+
+    monkeypatch.setattr(Exchange, "improve", counted)
+    monkeypatch.setattr(multi_allocate, "_MOVES", limit)
+    placed, left = steward(message)["result"]
+    assert (len(placed), left) == (10, [])
+    assert limit <= tried[0] < limit + 1500
