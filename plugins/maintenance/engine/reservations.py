@@ -90,7 +90,7 @@ def passing_nodes(world: World, config: Maintd) -> frozenset[str]:
     """Names of nodes that `avoided_nodes` has for a time that ends by itself.
 
     A command of a live-repair is running there, or has succeeded and the node was not diagnosed
-    since; or the report may be a false alarm: nothing is done about it before the hold time.
+    since; or the report may be a false alarm, or is over: nothing is done about it.
     """
     incidents = [
         one
@@ -120,7 +120,9 @@ def _ends_soon(incident: Incident, now: int, config: Maintd) -> bool:
     """Whether an incident keeps its node from being a target for a short time only."""
     young = now - incident.observed_since <= config.hold_time * _SECOND
     runs = incident.action == LIVE_REPAIR and bool(incident.open)
-    return incident.active and (runs or (young and not incident.state.begun))
+    # Its node reports something else: it is forgotten after healthy-delay.
+    clears = incident.healthy_since is not None and incident.silent_since is None
+    return incident.active and (runs or ((young or clears) and not incident.state.begun))
 
 
 def _is_repaired(incident: Incident, now: int, max_age: float) -> bool:

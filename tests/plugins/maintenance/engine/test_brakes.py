@@ -9,6 +9,7 @@ from maintained import CONFIG, EVACUATE, OK, REPAIR, WORSE, Maintained, evacuati
 from worlds import group
 
 from ganeti_steward.plugins.maintenance.config import OBSERVE
+from ganeti_steward.plugins.maintenance.engine.reservations import passing_nodes
 from ganeti_steward.plugins.model.incident import COMPLETED, FAILED, NOTED, PENDING
 
 
@@ -248,6 +249,19 @@ def test_a_record_alone_has_no_command_run(now: bytes | None) -> None:
     cluster.report("node2", REPAIR)
     cluster.run()
     assert (now == EVACUATE) or cluster.commands
+
+
+def test_a_node_whose_report_is_over_is_avoided_for_a_short_time_only() -> None:
+    cluster = Maintained(config=CONFIG._replace(mode=OBSERVE, hold_time=300))
+    cluster.report("node2", EVACUATE)
+    cluster.round()
+    assert passing_nodes(cluster.world(), cluster.config) == {"node2"}
+    cluster.wait(400)
+    cluster.round()
+    assert passing_nodes(cluster.world(), cluster.config) == frozenset()
+    cluster.report("node2", OK)
+    cluster.round()
+    assert passing_nodes(cluster.world(), cluster.config) == {"node2"}
 
 
 # What waits for a person
