@@ -228,7 +228,9 @@ class Jobs:
         if any(one["instance"] == name and one["tried"] for one in record.get("attempts", ())):
             # It could not be moved there: another node is tried.
             return
-        unfit = seen.repaired | seen.out | seen.ill | seen.excluded
+        # Those of records that people have changed included.
+        all_repaired = seen.repaired | repaired(self._world.checks.records)
+        unfit = all_repaired | seen.out | seen.ill | seen.excluded
         left = primary == own.node and secondary not in unfit
         text = f"{name} stays on {primary} and its good copy on {secondary} is given up"
         self._require("copies-kept", not left, text)
