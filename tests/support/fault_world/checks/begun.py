@@ -9,7 +9,7 @@ from fault_world.checks.answers import NONE, Answers
 from fault_world.checks.texts import object_of
 from fault_world.clock import SECOND
 from ganeti_steward.core.model.finding import LIVE_REPAIR
-from ganeti_steward.plugins.model.incident import ACTIONS, OPT_OUT_TAG, STOPPED_TAG
+from ganeti_steward.plugins.model.incident import ACTIONS, STOPPED_TAG
 
 if TYPE_CHECKING:
     from fault_world.checks.seen import Seen
@@ -39,7 +39,7 @@ class Begun:
             return
         self._is_reported(uuid, record, answers)
         self._new.append((uuid, seen.at))
-        self.is_no_storm(answers)
+        self.is_no_storm(answers, seen)
 
     def _is_reported(self, uuid: str, record: Row, answers: Answers) -> None:
         node = record["node_name"]
@@ -76,21 +76,19 @@ class Begun:
             text = f"{uuid} ({record['action']}) is begun before {other} ({one['action']})"
             self._require("worst-first", not worse, text)
 
-    def is_no_storm(self, answers: Answers) -> None:
+    def is_no_storm(self, answers: Answers, seen: Seen) -> None:
         """Not too many nodes report a fault of which no person knows."""
         nodes = [row for row in self._world.ganeti.nodes if not row["offline"]]
         records = self._world.checks.records.values()
         known = {
             one["node"] for one in records if one["status"] in ("completed", "failed", "canceled")
         }
-        groups = {row["uuid"] for row in self._world.ganeti.groups if OPT_OUT_TAG in row["tags"]}
         ill = [
             row["name"]
             for row in nodes
             if answers.observed.get(row["name"], NONE).is_ill
             and row["uuid"] not in known
-            and OPT_OUT_TAG not in row["tags"]
-            and row["group.uuid"] not in groups
+            and row["name"] not in seen.was_excluded
         ]
         most = self._world.settings.storm_share * len(nodes)
         text = f"{sorted(ill)} of {len(nodes)} nodes report a fault"

@@ -85,7 +85,7 @@ class Jobs:
             self._judge(one, job, seen)
         self._memory([job for _, job in acting], seen)
         if any(one.incident and one.acts for one in own):
-            self._world.checks.begun.is_no_storm(caller.answers)
+            self._world.checks.begun.is_no_storm(caller.answers, seen)
         self._limits(own)
 
     def _own(self, number: int, job: Sequence[Operation]) -> OwnJob:

@@ -30,6 +30,8 @@ class Seen(NamedTuple):
     """names of nodes that report a fault, or did so before or after"""
     excluded: frozenset[str]
     """names of nodes and instances that nothing may be done to"""
+    was_excluded: frozenset[str]
+    """names of those that were, before or after"""
     memory: Mapping[str, int]
     """node -> free MiB"""
     good: frozenset[str]
@@ -69,6 +71,7 @@ def seen(world: World, records: Mapping[str, Row]) -> Seen:
         out,
         repaired(records),
         frozenset(ganeti.reports),
+        frozenset(excluded),
         frozenset(excluded),
         {row["name"]: ganeti.free_memory(row["name"]) for row in ganeti.nodes},
         frozenset(name for name, nodes in drbd.items() if _is_good(world, name, nodes)),
@@ -113,6 +116,7 @@ def both(before: Seen, after: Seen) -> Seen:
         before.repaired & after.repaired,
         before.ill | after.ill,
         before.excluded & after.excluded,
+        before.was_excluded | after.was_excluded,
         {
             name: max(free, after.memory[name])
             for name, free in before.memory.items()
