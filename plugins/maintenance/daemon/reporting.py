@@ -172,7 +172,7 @@ class AuditReport:
         self._reported = ReportedStates(audit.states if audit.is_kept else None)
         self._latest = deque(before, maxlen=KEPT)
         self._before: Mapping[str, Incident] = {}
-        """incidents after the round before"""
+        """incidents after the last round whose vote was won"""
         self._changes: tuple[Change, ...] = ()
 
     def latest(self) -> tuple[AuditEntry, ...]:
@@ -204,7 +204,8 @@ class AuditReport:
         self._changes = tuple(self._missed(missing, incidents, now))
         entries = [*missing, *self._trail.entries(done, incidents, now)]
         self._reported.note(entries)
-        self._before = outcome.incidents
+        if not outcome.undecided:
+            self._before = outcome.incidents
         # A nanosecond apart, so that they are read in the order in which they happened.
         entries = [entry._replace(at=entry.at + at) for at, entry in enumerate(entries)]
         self._latest.extend(entries)

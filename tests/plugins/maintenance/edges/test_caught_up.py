@@ -27,9 +27,10 @@ class Reporting(Maintained):
         """Another process of the daemon."""
         self.audit = AuditReport(Audit(self.path))
 
-    def report_round(self) -> list[str]:
+    def report_round(self, undecided: str = "") -> list[str]:
         """A round without changes is reported; what plugins are notified of."""
         outcome = Round(self.now, 0, self.world(), Decision(), incidents={**self.records})
+        outcome = outcome._replace(undecided=undecided)
         self.audit(outcome)
         return [change.event for change in self.audit.changes(outcome)]
 
@@ -71,6 +72,17 @@ def test_a_record_that_is_gone_is_reported_once(tmp_path: Path) -> None:
     assert cluster.report_round() == [GONE]
     assert cluster.report_round() == []
     assert [after for _, after, _ in cluster.changes()][-1] == "forgotten"
+
+
+def test_a_record_that_is_gone_is_reported_after_an_undecided_vote(tmp_path: Path) -> None:
+    cluster = Reporting(tmp_path)
+    cluster.report("node2", FAULT)
+    cluster.run()
+    cluster.report_round()
+    cluster.silence("node2")
+    cluster.records.clear()
+    assert cluster.report_round(undecided="1 of 2 candidates name node1") == []
+    assert cluster.report_round() == [GONE]
 
 
 def test_without_a_file_all_was_reported(tmp_path: Path) -> None:
