@@ -108,8 +108,8 @@ class Agent:
 
     def _ended(self, submission: str, maintenance: str) -> None:
         """``maintenance``: uuid of that for which the command reboots the node; empty: none."""
-        state = self._known[submission]
-        if state.state != RUNNING:
+        state = self._known.get(submission)
+        if state is None or state.state != RUNNING:
             return
         drawn = self._world.draw("command result").random() < 0.7
         good = {"succeed": True, "fail": False}.get(self._world.faults.of_command(), drawn)
