@@ -48,6 +48,8 @@ class Checks:
         """uuid -> record as a daemon wrote it last"""
         self.deleted: set[str] = set()
         """uuids of records that people deleted or edited"""
+        self._removed: set[str] = set()
+        """uuids of records that daemons deleted"""
         self.former: dict[str, Row] = {}
         """uuid -> what daemons had written to the records that people deleted"""
         self.requested: set[str] = set()
@@ -168,6 +170,9 @@ class Checks:
             return
         uuid, before = rule["uuid"], self.records.get(rule["uuid"])
         state = _state(record)
+        if uuid in self._removed and not caller.process.alive:
+            # A call of a daemon that was killed: the one that removed the record ignores it.
+            self.deleted.add(uuid)
         if before is None or _state(before) != state:
             if before is None or before["status"] != record["status"]:
                 line = f"incident {uuid[:8]} of {record.get('node_name')}: {record['status']}"
@@ -204,6 +209,7 @@ class Checks:
         self._world.narrate(f"record {uuid[:8]} was deleted")
         record = self.records.pop(uuid, None)
         if record is not None and caller:
+            self._removed.add(uuid)
             self.reported.wrote(caller, uuid, FORGOTTEN)
             if uuid not in self.deleted:
                 self.results.removed(uuid, record, caller.answers, caller.seen)
