@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from ganeti_steward.allocators.rolling.pace import Pace
+
 SECOND: Final = 10**9
 HOUR: Final = 3600 * SECOND
 DAY: Final = 24 * HOUR
 YEAR: Final = 365 * DAY
+_PACE: Final = Pace()
 
 
 class Assumptions(NamedTuple):
@@ -40,9 +43,9 @@ class Assumptions(NamedTuple):
     """until the node is back in service from then on"""
     job_failures: float = 0.002
     """share of the jobs that fail for no reason known here"""
-    copied_per_second: float = 100
+    copied_per_second: float = _PACE.copied_per_second
     """MiB of disks"""
-    migrated_per_second: float = 400
+    migrated_per_second: float = _PACE.migrated_per_second
     """MiB of memory"""
-    failover_seconds: float = 60
+    failover_seconds: float = _PACE.failover_seconds
     """while an instance is down in a failover"""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from ganeti_steward.allocators.rolling.pace import Pace, seconds_of
 from ganeti_steward.core.builtins import ALLOCATION
 from ganeti_steward.core.commands import tables
 from ganeti_steward.core.commands.cluster_options import add_source_options, read_source
@@ -15,6 +17,7 @@ from ganeti_steward.core.commands.terminal import progress
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
 from ganeti_steward.core.json_reader import counted
 from ganeti_steward.core.model.requests import EVAC_ALL, NodeEvacuate
+from ganeti_steward.plugins.maintenance.config import Maintd
 
 if TYPE_CHECKING:
     from ganeti_steward.allocators.rolling.roll import Roll, Round
@@ -32,9 +35,19 @@ FIELDS: Final = {
     "copied": "GiB",
     "one-copy": "OneCopy",
     "n1": "N+1",
+    "minutes": "Minutes",
     "moves": "Moves",
 }
-_USUAL: Final = ("round", "migrations", "failovers", "stopped", "copied", "one-copy", "n1", "nodes")
+_USUAL: Final = (
+    *("round", "migrations", "failovers", "stopped", "copied", "one-copy", "n1", "minutes"),
+    "nodes",
+)
+#: Fields of `Pace` that are options -> what they are.
+_PACES: Final = {
+    "copied_per_second": "MiB of disks that are copied per second",
+    "migrated_per_second": "MiB of memory that a migration copies per second",
+    "failover_seconds": "seconds of a failover, or of a shutdown and a start",
+}
 #: Fields of the list of moves -> headings.
 MOVES: Final = {
     "round": "Round",
@@ -66,6 +79,7 @@ def plan_options(one: argparse.ArgumentParser) -> None:
     one.add_argument("--n1", action="store_true", help=text)
     text = "instances stay where they went; each round begins with what the one before has left"
     one.add_argument("--no-return", action="store_true", help=text)
+    add_pace(one)
     text = "each instance that leaves, rather than each round"
     one.add_argument("--moves", action="store_true", help=text)
     tables.add_field_options(one, FIELDS)
@@ -89,6 +103,26 @@ def add_choice(parser: argparse.ArgumentParser) -> None:
     either.add_argument("--move", action="store_true", help=text)
 
 
+def add_pace(parser: argparse.ArgumentParser) -> None:
+    """How fast instances move, see `_pace`."""
+    for field, text in _PACES.items():
+        option, usual = f"--{field.replace('_', '-')}", Pace._field_defaults[field]
+        text = f"{text}; default: {usual:g}"
+        parser.add_argument(option, type=_speed, metavar="NUMBER", default=usual, help=text)
+
+
+def _speed(text: str) -> float:
+    value = float(text)
+    if not 0 < value < math.inf:
+        raise argparse.ArgumentTypeError("it has to be above 0")
+    return value
+
+
+def _pace(options: argparse.Namespace) -> Pace:
+    moves = configuration(("maintd",)).section(Maintd).moves_at_once
+    return Pace(at_once=moves, **{field: getattr(options, field) for field in _PACES})
+
+
 def positive(text: str) -> int:
     """A whole number of an option that is 1 or more."""
     value = int(text)
@@ -103,7 +137,7 @@ def _plan(options: argparse.Namespace) -> int:
     names = node_names(options, source.cluster)
     roll = planned(options, source.cluster, names, options.at_once or 0, n1=options.n1)
     tables.print_notes((*source.notes, *_notes(roll, source.cluster)))
-    _print(options, roll)
+    _print(options, roll, _pace(options))
     print_impossible(roll)
     return EXIT_FAILURE if roll.impossible else EXIT_OK
 
@@ -190,19 +224,32 @@ def _notes(roll: Roll, cluster: Cluster) -> Iterator[str]:
             )
 
 
-def _print(options: argparse.Namespace, roll: Roll) -> None:
+def _print(options: argparse.Namespace, roll: Roll, pace: Pace) -> None:
+    times = [seconds_of(one, pace, returns=not options.no_return) for one in roll.rounds]
     if options.json and options.output is None:
-        tables.print_json(as_data(roll))
+        tables.print_json(as_data(roll, times))
     elif options.moves:
         tables.print_fields(options, MOVES, tuple(MOVES), list(_move_rows(roll)))
     else:
-        rows = [_row(number, one) for number, one in enumerate(roll.rounds, 1)]
+        rows = [
+            _row(number, one, seconds)
+            for number, (one, seconds) in enumerate(zip(roll.rounds, times, strict=True), 1)
+        ]
         tables.print_fields(options, FIELDS, _USUAL, rows)
         if not options.no_headers and options.separator is None and not options.json:
             print(summary(roll))
+            print(
+                f"{_minutes(sum(times))} minutes of moves, at {options.migrated_per_second:g} MiB "
+                f"of memory and {options.copied_per_second:g} MiB of disks a second; the work on "
+                "the nodes comes on top"
+            )
 
 
-def _row(number: int, one: Round) -> Mapping[str, tables.Value]:
+def _minutes(seconds: float) -> str:
+    return f"{seconds / 60:.1f}"
+
+
+def _row(number: int, one: Round, seconds: float) -> Mapping[str, tables.Value]:
     counts = dict.fromkeys(("migrate", "failover", "shutdown", "move"), 0)
     for leave in one.leaves:
         counts[leave.how] += 1
@@ -215,6 +262,7 @@ def _row(number: int, one: Round) -> Mapping[str, tables.Value]:
         "copied": _gib(sum(leave.copied for leave in one.leaves)),
         "one-copy": len(one.one_copy),
         "n1": [short.node for short in one.shortages],
+        "minutes": _minutes(seconds),
         "moves": [
             f"{leave.instance}:{leave.how}" + (f":{leave.target}" if leave.target else "")
             for leave in one.leaves
@@ -251,8 +299,8 @@ def summary(roll: Roll) -> str:
     )
 
 
-def as_data(roll: Roll) -> dict[str, object]:
-    """Everything, for ``--json``; memory and disks in MiB."""
+def as_data(roll: Roll, times: Sequence[float]) -> dict[str, object]:
+    """Everything, for ``--json``; memory and disks in MiB, ``times`` of the rounds in s."""
     return {
         "rounds": [
             {
@@ -260,8 +308,9 @@ def as_data(roll: Roll) -> dict[str, object]:
                 "leaves": [leave._asdict() for leave in one.leaves],
                 "one_copy": one.one_copy,
                 "shortages": [short._asdict() for short in one.shortages],
+                "seconds": round(seconds, 1),
             }
-            for one in roll.rounds
+            for one, seconds in zip(roll.rounds, times, strict=True)
         ],
         "impossible": [obstacle._asdict() for obstacle in roll.impossible],
         "left_out": dict(roll.left_out),

@@ -1,0 +1,42 @@
+"""How long the moves of a round take, by how fast disks and memory are copied."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from ganeti_steward.allocators.rolling.roll import Leave, Round
+
+
+class Pace(NamedTuple):
+    """How fast instances move; what the network and the disks of a cluster give differs."""
+
+    copied_per_second: float = 100
+    """MiB of disks"""
+    migrated_per_second: float = 400
+    """MiB of memory"""
+    failover_seconds: float = 60
+    """of a failover, or of shutting an instance down and starting it again"""
+    at_once: int = 4
+    """instances of one node that move at the same time"""
+
+
+def seconds_of(one: Round, pace: Pace, *, returns: bool) -> float:
+    """Seconds until its nodes are empty, and until all are home again where they return.
+
+    The nodes are emptied side by side; the work on them, and the synchronization of their disks
+    afterwards, come on top.
+    """
+    by_node: dict[str, list[float]] = {}
+    for leave in one.leaves:
+        by_node.setdefault(leave.source, []).append(_seconds(leave, pace))
+    emptied = max(
+        (max(max(each), sum(each) / pace.at_once) for each in by_node.values()), default=0
+    )
+    return emptied * (2 if returns else 1)
+
+
+def _seconds(leave: Leave, pace: Pace) -> float:
+    if leave.how == "migrate":
+        return leave.memory / pace.migrated_per_second
+    return pace.failover_seconds + leave.copied / pace.copied_per_second
