@@ -258,6 +258,7 @@ class _Reader:
                 "tags": _list(fields["tags"]),
                 "nics": [],
                 "admin_state": _STATES.get(fields["status"], "up"),
+                "status": fields["status"],
                 "forthcoming": self._yes(fields, "forthcoming"),
                 "nodes": [name for name in (fields["primary"], fields["secondary"]) if name],
             }

@@ -26,12 +26,14 @@ from ganeti_steward.core.commands.tables import print_notes, table, wrapped
 from ganeti_steward.core.commands.terminal import progress
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
 from ganeti_steward.core.json_reader import counted
-from ganeti_steward.core.model.cluster import Cluster, Node
+from ganeti_steward.core.model.cluster import Cluster, Instance, Node
 from ganeti_steward.core.model.explanation import GroupBalance, GroupHealth
 from ganeti_steward.core.model.options import parse_options
 
 #: What the names of all shell variables begin with.
 PREFIX: Final = "GNT_STEWARD_CHECK_"
+#: Statuses of instances that say something of their node, which is unusable then.
+_OF_NODES: Final = ("ERROR_nodedown", "ERROR_nodeoffline")
 #: Names shown of each kind, without --verbose.
 _SHOWN: Final = 10
 
@@ -83,6 +85,13 @@ class Checked(NamedTuple):
     unusable: tuple[Node, ...]
     without_disk: tuple[Node, ...]
     """usable nodes that do not report their disk"""
+    wrong: tuple[Instance, ...] = ()
+    """instances with an ``ERROR_`` status: down, marked down and running, on the wrong node, ..."""
+
+    @property
+    def well(self) -> bool:
+        """Whether nothing of all that is looked at is wrong."""
+        return self.before.well and not self.wrong
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -135,7 +144,7 @@ def run(options: argparse.Namespace) -> int:
         sys.stdout.write("".join(f"{PREFIX}{line}\n" for line in variables(plan, groups)))
     else:
         sys.stdout.write(as_text(plan, groups, options))
-    return EXIT_OK if all(group.before.well for group in groups) else EXIT_FAILURE
+    return EXIT_OK if all(group.well for group in groups) else EXIT_FAILURE
 
 
 def checked(plan: BalancePlan) -> list[Checked]:
@@ -150,7 +159,11 @@ def checked(plan: BalancePlan) -> list[Checked]:
         nodes = [node for node in cluster.nodes if node.group == uuid]
         unusable = tuple(node for node in nodes if not node.usable)
         without = tuple(node for node in nodes if node.usable and node.lacks_disk_figures)
-        found.append(Checked(uuid, balance, before, after, unusable, without))
+        names = {node.name for node in nodes}
+        wrong = tuple(
+            one for one in cluster.instances if one.primary in names and _is_wrong(one.status)
+        )
+        found.append(Checked(uuid, balance, before, after, unusable, without, wrong))
     if not plan.groups or len(found) < len(plan.groups):
         raise StewardError(
             "the allocator that answered the balance request does not report what is wrong with "
@@ -159,10 +172,14 @@ def checked(plan: BalancePlan) -> list[Checked]:
     return found
 
 
+def _is_wrong(status: str) -> bool:
+    return status.startswith("ERROR_") and status not in _OF_NODES
+
+
 def as_text(plan: BalancePlan, groups: Sequence[Checked], options: argparse.Namespace) -> str:
     """A verdict, then each group, then all together."""
-    well = all(group.before.well for group in groups)
-    verdict = _verdict(groups, simulated=not options.no_simulation)
+    well = all(group.well for group in groups)
+    verdict = _verdict(groups, options)
     parts = [painted(f"{verdict}\n", GOOD if well else BAD)]
     parts += [_group(group, plan.cluster, options) for group in groups]
     if len(groups) > 1:
@@ -177,9 +194,26 @@ def as_text(plan: BalancePlan, groups: Sequence[Checked], options: argparse.Name
     return "\n".join(parts)
 
 
-def _verdict(groups: Sequence[Checked], *, simulated: bool) -> str:
+def _verdict(groups: Sequence[Checked], options: argparse.Namespace) -> str:
+    if all(group.well for group in groups):
+        tested = "" if options.no_capacity_checks else ", and every node could be emptied"
+        found = (
+            "No instance has an unusable node or an error status, no node fails N+1 or has tag "
+            f"conflicts{tested}."
+        )
+        others = (
+            "Not looked at: the disks of instances (gnt-cluster verify), the reports of nodes "
+            "(gnt-steward maintd status)."
+        )
+        return (wrapped(found) + wrapped(others)).rstrip()
+    wrong = sum(len(group.wrong) for group in groups)
+    errors = f"{counted(wrong, 'instance')} with an error status. " if wrong else ""
     if all(group.before.well for group in groups):
-        return "Nothing is wrong."
+        return f"{errors}Balancing does not help them."
+    return errors + _balanced(groups, simulated=not options.no_simulation)
+
+
+def _balanced(groups: Sequence[Checked], *, simulated: bool) -> str:
     if not simulated:
         return "Problems found."
     if all(group.after.well for group in groups):
@@ -246,6 +280,7 @@ def _named(group: Checked, short: Mapping[str, str]) -> Iterator[tuple[str, Sequ
     yield "Tag conflicts", [*map(shown, health.clashing)]
     yield "Primary unusable", [*map(shown, health.primaries)]
     yield "Secondary unusable", [*map(shown, health.secondaries)]
+    yield "Error status", [f"{shown(one.name)} ({one.status})" for one in group.wrong]
     yield "Cannot move away", [f"{shown(one)} on {shown(node)}" for one, node in health.stuck or ()]
 
 
@@ -284,7 +319,7 @@ def as_json(plan: BalancePlan, groups: Sequence[Checked]) -> bytes:
     """Everything as one JSON object; disk in MiB."""
     moves, copied = totals(plan.groups)
     data = {
-        "well": all(group.before.well for group in groups),
+        "well": all(group.well for group in groups),
         "moves": moves,
         "copied": copied,
         "groups": [
@@ -292,6 +327,7 @@ def as_json(plan: BalancePlan, groups: Sequence[Checked]) -> bytes:
                 "uuid": group.uuid,
                 **group_as_data(group.balance),
                 "unusable": {node.name: node.condition for node in group.unusable},
+                "errors": {one.name: one.status for one in group.wrong},
                 "before": group.before,
                 "after": group.after,
             }

@@ -14,6 +14,9 @@ from fixed_plan import calls, install
 from installed import need
 from text_output import write_text
 from thorough import often
+from worlds import instance as made
+from worlds import node as plain_node
+from worlds import world
 
 from ganeti_steward.allocators.text_format import read_text
 from ganeti_steward.core.model.cluster_reader import read_cluster
@@ -146,11 +149,34 @@ def test_what_is_wrong_in_eighty_columns(front: Front) -> None:
 def test_nothing_is_wrong(front: Front) -> None:
     done = front("check", "-I", front.message(cluster()))
     assert (done.status, done.err) == (0, "")
-    assert done.out.startswith("Nothing is wrong.\n")
+    assert done.out.startswith(
+        "No instance has an unusable node or an error status, no node fails N+1 or has\n"
+        "  tag conflicts, and every node could be emptied.\n"
+        "Not looked at: the disks of instances"
+    )
+    quick = front("check", "-I", front.message(cluster()), "--no-capacity-checks")
+    assert "emptied" not in quick.out
     assert "instances with an unusable" not in done.out
     assert "All groups" not in done.out
     # Uneven, however.
     assert "Balancing would be " in done.out
+
+
+def test_instances_that_do_not_run_as_they_should(front: Front, tmp_path: Path) -> None:
+    """What an unusable node explains is counted there."""
+    found = [
+        made("web", "node1", "node2", status="ERROR_down"),
+        made("db", "node2", "node3", status="ERROR_up", up=False),
+        made("gone", "node3", "node4", status="ERROR_nodedown"),
+    ]
+    file = tmp_path / "cluster.data"
+    file.write_text(write_text(world([plain_node(f"node{n}") for n in range(1, 5)], found).cluster))
+    done = front("check", "--text-data", str(file))
+    assert done.status == 1
+    assert done.out.startswith("2 instances with an error status. Balancing does not help them.\n")
+    assert "Error status: db (ERROR_up), web (ERROR_down)\n" in done.out
+    (group,) = json.loads(front("check", "--json", "--text-data", str(file)).out)["groups"]
+    assert group["errors"] == {"web": "ERROR_down", "db": "ERROR_up"}
 
 
 def test_balancing_cannot_fix_everything(front: Front) -> None:

@@ -75,7 +75,7 @@ def _instance_line(instance: Instance) -> str:
         instance.memory,
         instance.disk_space,
         instance.vcpus,
-        _STATUS[instance.state],
+        instance.status or _STATUS[instance.state],
         _yes_no(instance.auto_balance),
         primary,
         secondary,
