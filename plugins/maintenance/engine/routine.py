@@ -84,6 +84,21 @@ def _failed_target(case: RoutineCase) -> Held | None:
     return brakes.braked(case, "failed-target", sentence)
 
 
+def _unmovable(case: RoutineCase) -> Held | None:
+    """What a repair has left on a node that is offline, for its data above all, stays there."""
+    found = sorted(
+        f"incident {one.uuid} of {one.node_name} has left {name} there ({reason})"
+        for one in case.world.incidents.values()
+        if one.state.avoided and not one.active
+        for name, reason in one.unmovable
+        if name in case.effects.abandoned
+    )
+    if not found:
+        return None
+    sentence = f"{'; '.join(found)}; {effect_brakes.held_task(case)}"
+    return brakes.braked(case, "unmovable", sentence)
+
+
 def _record(case: RoutineCase) -> Held | None:
     """Whether an incident is active cannot be known of a node whose record is unreadable."""
     task, nodes = case.next or _NOTHING, case.world.nodes
@@ -108,6 +123,7 @@ AFTER_PLAN: Final[tuple[Brake, ...]] = (
     _opt_out,
     _under_repair,
     _failed_target,
+    _unmovable,
     _record,
     *effect_brakes.FOR_ROUTINE,
     brakes.pause,

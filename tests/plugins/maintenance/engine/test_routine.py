@@ -9,7 +9,7 @@ import pytest
 from maintained import CONFIG, EVACUATE, OK, Maintained
 from worlds import group, instance, node, world
 
-from ganeti_steward.allocators.jobs.operations import migrate, replace_secondary
+from ganeti_steward.allocators.jobs.operations import failover, migrate, replace_secondary
 from ganeti_steward.plugins.maintenance.engine.decision import RoutineStarted
 from ganeti_steward.plugins.maintenance.engine.routine import copied_mib
 from ganeti_steward.plugins.maintenance.engine.step import step
@@ -260,6 +260,30 @@ def test_nothing_goes_to_a_node_whose_repair_failed(replaced: bool) -> None:
     assert len(cluster.round().routine) == replaced
     sentence = f"node2 has a failed incident {found.uuid}; held: move inst0"
     assert cluster.held().get("failed-target") == (None if replaced else sentence)
+
+
+def test_what_a_repair_has_left_on_an_offline_node_stays_there() -> None:
+    """Its copy may be an old one."""
+    cluster, plans = working()
+    cluster.instances["inst0"] = instance("inst0", "node2", "node3")
+    cluster.report("node2", EVACUATE)
+    cluster.round()
+    found = cluster.incident("node2")
+    left = (("inst0", "later data would be lost"),)
+    cluster.records[found.uuid] = found._replace(status=FAILED, open=(), unmovable=left)
+    cluster.report("node2", OK)
+    cluster.run()
+    cluster.change("node2", offline=True)
+    cluster.tag("node2", f"maintd:stopped:{found.uuid}")
+    used = frozenset({"node2", "node3"})
+    plans.plans = {
+        "first": [Task("move", used, frozenset({"inst0"}), "move inst0", [[failover("inst0")]])]
+    }
+    assert cluster.round().routine == ()
+    assert cluster.held()["unmovable"] == (
+        f"incident {found.uuid} of node2 has left inst0 there (later data would be lost); "
+        "held: move inst0"
+    )
 
 
 def test_repairs_wait_for_a_doubtful_submission() -> None:

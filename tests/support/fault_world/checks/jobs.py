@@ -84,9 +84,15 @@ class Jobs:
         for one, (_, job) in zip(own, acting, strict=True):
             self._judge(one, job, seen)
         self._memory([job for _, job in acting], seen)
-        if any(one.incident and one.acts for one in own):
+        if any(one.incident and one.acts and self._is_new(one, caller) for one in own):
             self._world.checks.begun.is_no_storm(caller.answers, seen)
         self._limits(own)
+
+    def _is_new(self, own: OwnJob, caller: Daemon) -> bool:
+        """Whether the round that decided on a job is the last one that has looked at reports."""
+        record = self._world.checks.records.get(own.incident, {})
+        at = next((one["at"] for one in record.get("open", ()) if one["id"] == own.submission), 0)
+        return at >= caller.answers.observed_at
 
     def _own(self, number: int, job: Sequence[Operation]) -> OwnJob:
         found = texts(job)
