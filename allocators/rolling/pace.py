@@ -30,10 +30,9 @@ def seconds_of(one: Round, pace: Pace, *, returns: bool) -> float:
     by_node: dict[str, list[float]] = {}
     for leave in one.leaves:
         by_node.setdefault(leave.source, []).append(_seconds(leave, pace))
-    emptied = max(
-        (max(max(each), sum(each) / pace.at_once) for each in by_node.values()), default=0
-    )
-    return emptied * (2 if returns else 1)
+    # As many at once as that allows, and never faster than the longest move.
+    nodes = (max(*each, sum(each) / pace.at_once) for each in by_node.values())
+    return max(nodes, default=0.0) * (2 if returns else 1)
 
 
 def _seconds(leave: Leave, pace: Pace) -> float:

@@ -109,9 +109,9 @@ class Maintd(NamedTuple):
     ] = False
     failover_unsynced: Annotated[
         bool,
-        "Whether drbd instances of a node that is off, and whose agent does not answer, are started "
-        "from their copy, although it is not known to be complete: what was written last may be "
-        "lost.",
+        "Whether drbd instances of a node that is off, and whose agent does not answer, are "
+        "started from their copy, although it is not known to be complete: what was written last "
+        "may be lost.",
     ] = False
     routine: Annotated[
         tuple[str, ...],

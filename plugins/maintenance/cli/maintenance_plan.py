@@ -107,8 +107,8 @@ def add_pace(parser: argparse.ArgumentParser) -> None:
     """How fast instances move, see `_pace`."""
     for field, text in _PACES.items():
         option, usual = f"--{field.replace('_', '-')}", Pace._field_defaults[field]
-        text = f"{text}; default: {usual:g}"
-        parser.add_argument(option, type=_speed, metavar="NUMBER", default=usual, help=text)
+        shown = f"{text}; default: {usual:g}"
+        parser.add_argument(option, type=_speed, metavar="NUMBER", default=usual, help=shown)
 
 
 def _speed(text: str) -> float:
