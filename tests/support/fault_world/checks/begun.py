@@ -52,7 +52,10 @@ class Begun:
             self._require("reported", False, f"{uuid} is begun without a report of {node}")
         age = answers.observed_at - answer.timestamp
         if answer.object and not (confirmed or self._world.jumped):
-            limit = self._world.settings.report_max_age * SECOND
+            # It was fresh when it was polled, and counts until the next poll.
+            settings = self._world.settings
+            life = settings.report_max_age + 2 * settings.poll_interval + settings.poll_time_limit
+            limit = life * SECOND
             text = f"{uuid} is begun for a report that is {age // SECOND} s old"
             self._require("reported", age <= limit, text)
 

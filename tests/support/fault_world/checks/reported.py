@@ -57,9 +57,9 @@ class Reports:
         # A write without an answer is known to the next round.
         known = self._world.checks.deleted.union(uuid for uuid, _ in (*reported, *written))
         missed = [one for one in late if one[0] not in known]
-        # Of what an earlier daemon has reported nothing is known while the log cannot be read; what
+        # Of what an earlier daemon has reported nothing is known before the log can be read; what
         # seems to have changed long ago is in the log only.
-        waits = self._world.disks[daemon.node].full or self._world.jumped > 0
+        waits = self._world.disks[daemon.node].was_full or self._world.jumped > 0
         text = f"nothing is reported of {[uuid for uuid, _ in missed]}"
         self._require("reported-once", waits or not missed, text)
         self._late[daemon] = [*missed, *(one for one in written if one not in reported)]
