@@ -74,7 +74,8 @@ class Effects(NamedTuple):
     @property
     def touched(self) -> frozenset[str]:
         """Instances that exist already and to which something is done."""
-        return self.stopped | self.moved | self.degraded | self.erased | self.removed
+        known = self.stopped | self.moved | self.degraded | self.erased | self.removed
+        return known | self.started - self.created
 
 
 def effects_of(jobs: Iterable[Sequence[Mapping[str, Any]]], facts: ClusterFacts) -> Effects:

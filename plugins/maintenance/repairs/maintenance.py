@@ -283,18 +283,33 @@ def _home(case: _MaintenanceCase) -> task.Plan:
         for name in case.request.ran
         if (instance := case.world.instances.get(name)) is not None
     ]
+    excluded = [instance for instance in away if OPT_OUT_TAG in instance.tags]
+    away = [instance for instance in away if instance not in excluded]
     down = [instance for instance in away if _stopped_by_us(case, instance)]
     if down:
         jobs = [(instance.name, [operations.start(instance.name)]) for instance in down]
         return _each(case, task.START, "start what was shut down for the maintenance of", jobs)
     wanted = [instance for instance in away if instance.up and instance.primary != case.name]
-    if not case.request.returns or not wanted:
-        return task.Done(f"the maintenance of {case.name} is over")
-    may, stays = _fitting(case, wanted)
+    may, stays = _fitting(case, wanted) if case.request.returns else ([], [])
     if not may:
-        return task.Done(f"the maintenance of {case.name} is over; not back on it: {listed(stays)}")
+        return _over(case, excluded, stays)
     jobs = [(instance.name, [_coming(case, instance)]) for instance in may]
     return _each(case, task.HOME, "bring back to", jobs, case.name)
+
+
+def _over(
+    case: _MaintenanceCase, excluded: Iterable[Instance], stays: list[tuple[str, str]]
+) -> task.Done:
+    """The end, with what is not as it was before."""
+    tagged = f"it has the tag {OPT_OUT_TAG}"
+    down = [(one.name, tagged) for one in excluded if _stopped_by_us(case, one)]
+    moved = [one for one in excluded if one.up and one.primary != case.name]
+    if case.request.returns:
+        stays = [*stays, *((one.name, tagged) for one in moved)]
+    sentence = f"the maintenance of {case.name} is over"
+    sentence += f"; not back on it: {listed(stays)}" if stays else ""
+    sentence += f"; not started again: {listed(down)}" if down else ""
+    return task.Done(sentence)
 
 
 def _stopped_by_us(case: _MaintenanceCase, instance: Instance) -> bool:

@@ -147,6 +147,25 @@ def test_an_excluded_instance_is_not_touched() -> None:
     assert cluster.degraded == {"drbd2": "node2"}
 
 
+@pytest.mark.parametrize(
+    ("choice", "note"),
+    [("stop", "not started again: plain: "), ("move", "not back on it: plain: ")],
+)
+def test_what_was_excluded_meanwhile_is_left_alone(choice: str, note: str) -> None:
+    """Its owner has it now: it is neither started nor moved back, and the note says so."""
+    cluster = Upkept(instance("plain", "node4", template="plain"))
+    found = cluster.request("node4", choice)
+    cluster.run()
+    before = cluster.instances["plain"] = cluster.instances["plain"]._replace(tags=("maintd:off",))
+    cluster.done(found)
+    cluster.run()
+    assert cluster.instances["plain"] == before
+    assert cluster.running_on("node4") == ["drbd3"]
+    assert cluster.records[found.uuid].note == (
+        f"the maintenance of node4 is over; {note}it has the tag maintd:off"
+    )
+
+
 def test_a_place_that_is_not_legal_any_more() -> None:
     """The instance stays where it went, and the note says so."""
     cluster = Upkept()

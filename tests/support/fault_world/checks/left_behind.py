@@ -94,8 +94,12 @@ def _tags(world: World, records: Mapping[str, Row], require: Require) -> None:
 
 
 def _stays(world: World, records: Mapping[str, Row], uuid: str) -> bool:
-    """Whether the tags of a canceled incident are left; a job that failed is tried again later."""
+    """Whether the tags of a canceled incident are left though nothing else uses its node.
+
+    A job that failed is tried again later.
+    """
     canceled = uuid in world.checks.canceled.recorded and uuid not in world.checks.deleted
     record = records.get(uuid, {})
     tried = record.get("retry_at", 0) + _AGAIN * SECOND
-    return canceled and not record.get("open") and tried < world.clock.now
+    used = any(one.get("open") for one in records.values() if one["node"] == record.get("node"))
+    return canceled and not used and tried < world.clock.now
