@@ -100,6 +100,7 @@ class Agent:
         started = world.clock.now // SECOND
         self._known[submission] = RepairState(RUNNING, command, started)
         world.checks.command_run(self._node, submission, command, original)
+        world.faults.surprise("")
         seconds = world.draw("command").choice((1.0, 5.0, 30.0, 300.0))
         if world.faults.of_command() == "hang":
             seconds = _HANGS

@@ -6,6 +6,7 @@ A history is a seed and its faults: any of them can be left out, and the others 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from fault_world.luxid import Behaviour
@@ -19,6 +20,50 @@ _LOSING: Final[Mapping[str, tuple[str, ...]]] = {
     "lost-submissions": ("SubmitManyJobs",),
     "records-fail": ("ReplaceFilter", "DeleteFilter"),
 }
+
+
+class Surprise(NamedTuple):
+    """What happens in the middle of the next call of a method, once."""
+
+    method: str
+    """of luxid; empty: a repair command of an agent"""
+    how: Behaviour = Behaviour()
+    kind: str = ""
+    """the fault that happens then; empty: none"""
+    lasts: float = 0.0
+    """seconds"""
+    detail: str = ""
+
+
+_SUBMIT: Final = "SubmitManyJobs"
+_WRITE: Final = "ReplaceFilter"
+_LATE: Final = Behaviour(late=40, after=40, lost=True)
+
+#: What can happen in the middle of something; by chance it hardly ever does.
+SURPRISES: Final[Mapping[str, Surprise]] = {
+    "killed-while-stored-late": Surprise(_SUBMIT, _LATE, "daemon-killed"),
+    "deleted-while-stored-late": Surprise(_SUBMIT, _LATE, "record-deleted"),
+    "master-left-while-stored-late": Surprise(_SUBMIT, _LATE, "master-left-behind", 300, "reached"),
+    "archived-before-the-answer": Surprise(
+        _SUBMIT, Behaviour(after=25, lost=True), "archived-at-once", 300
+    ),
+    "answer-lost": Surprise(_SUBMIT, Behaviour(lost=True)),
+    "answer-late": Surprise(_SUBMIT, Behaviour(after=130)),
+    "never-taken": Surprise(_SUBMIT, Behaviour(never=True)),
+    "killed-before-it-is-taken": Surprise(_SUBMIT, Behaviour(before=20), "daemon-killed"),
+    "killed-while-recorded": Surprise(_WRITE, Behaviour(before=3), "daemon-killed"),
+    "record-not-written": Surprise(_WRITE, Behaviour(never=True)),
+    "record-answer-lost": Surprise(_WRITE, Behaviour(lost=True)),
+    "deposed-while-recorded": Surprise(
+        _WRITE, Behaviour(after=3), "master-left-behind", 600, "cut-off"
+    ),
+    "outvoted-while-recorded": Surprise(
+        _WRITE, Behaviour(after=3), "master-left-behind", 600, "reached"
+    ),
+    "killed-in-a-command": Surprise("", kind="daemon-killed"),
+}
+#: Seconds from the begin of a call until that.
+_SOON: Final = 1.0
 
 
 class Fault(NamedTuple):
@@ -56,6 +101,8 @@ class Faults:
         """How a call to luxid goes that begins now."""
         if not self.active:
             return Behaviour()
+        if surprise := self.surprise(method):
+            return surprise.how
         how, draw = Behaviour(), self._world.draw
         if slow := self._now("slow-calls"):
             how = how._replace(before=draw("slow").uniform(0, float(slow.detail)))
@@ -72,6 +119,18 @@ class Faults:
             lost = random.random() < 0.5
             return how._replace(late=seconds, after=seconds, lost=lost, never=False)
         return how
+
+    def surprise(self, method: str) -> Surprise | None:
+        """What happens in the middle of this call; see `Surprise`."""
+        for fault in self.active:
+            if fault.kind == "surprise" and SURPRISES[fault.detail].method == method:
+                self.end(fault)
+                found = SURPRISES[fault.detail]
+                if found.kind:
+                    event = Fault(0, found.kind, "", found.lasts, found.detail)
+                    self._world.clock.after(_SOON, partial(self._world.happen, event))
+                return found
+        return None
 
     def _losing(self, method: str) -> Fault | None:
         """Because of what the answer to a call may be lost."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from fault_world.causes import control, hardware, others, people
+from fault_world.faults import SURPRISES
 from fault_world.plugins import PLUGIN_FAULTS
 from ganeti_steward.plugins.model.incident import CANCEL_TAG, OPT_OUT_TAG, STOPPED_TAG
 
@@ -28,6 +29,7 @@ class Kind(NamedTuple):
     """of which one is drawn"""
 
 
+_SURPRISES: Final = tuple(SURPRISES)
 _ILL: Final = ("evacuate", "evacuate", "evacuate-failover", "live-repair", hardware.CHANGING)
 _JUMPS: Final = ("-3600", "-30", "-2", "2", "30", "3600")
 _REQUESTS: Final = ("stop", "refuse", "stop,power", "refuse,command:reboot")
@@ -62,6 +64,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     ),
     "lost-submissions": Kind(control.lasting, 1, "", (60, 600), ("0.3", "1")),
     "records-fail": Kind(control.lasting, 1, "", (10, 200), ("0.3", "1")),
+    "surprise": Kind(control.lasting, 8, "", (60, 900), _SURPRISES),
     "archived-at-once": Kind(control.archived_at_once, 1, "", (60, 900)),
     "power-stays": Kind(control.lasting, 0.7, "", (60, 900)),
     "no-effect": Kind(control.lasting, 0.3, "", (60, 600)),

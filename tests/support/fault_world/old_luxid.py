@@ -57,3 +57,15 @@ class OldLuxid(Luxid):
         passed = (self._world.clock.now - self._since) / SECOND
         self._world.checks.deposed(jobs, passed <= _VOTED)
         return super().submit(jobs)
+
+    def replace_filter(
+        self, uuid: str | None, priority: int, predicates: Any, action: Any, reason: list[Any]
+    ) -> str:
+        written = super().replace_filter(uuid, priority, predicates, action, reason)
+        self._world.checks.deleted.add(written)
+        return written
+
+    def delete_filter(self, uuid: str) -> None:
+        super().delete_filter(uuid)
+        # Where this node becomes the master again, its daemon ignores the record.
+        self._world.checks.deleted.add(uuid)

@@ -2,7 +2,7 @@
 
 Where every history has a little of everything, two rare kinds hardly ever meet.  So each history
 has about half of the kinds, a few of them much more often, and most of its faults are about one or
-two nodes: swarm testing, by Groce and others, 2012.
+two nodes: swarm testing, by Groce and others, 2012.  Most have a story of `stories` as well.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from fault_world.faults import Fault
 from fault_world.kinds import KINDS, Kind
+from fault_world.stories import told_faults
 
 if TYPE_CHECKING:
     from fault_world.world import World
@@ -58,7 +59,7 @@ def drawn_faults(seed: str, hours: float, world: World) -> list[Fault]:
         random, at = Random(f"{seed} fault {name}"), 0.0
         while (at := at + random.expovariate(rate / 3600)) < hours * 3600:
             found.append(_fault(name, KINDS[name], round(at, 1), subjects, random))
-    return sorted(found)
+    return sorted([*found, *told_faults(seed, hours, world)])
 
 
 def _fault(name: str, kind: Kind, at: float, subjects: _Subjects, random: Random) -> Fault:

@@ -81,7 +81,9 @@ class Begun:
 
     def is_no_storm(self, answers: Answers, seen: Seen) -> None:
         """Not too many nodes report a fault of which no person knows."""
-        nodes = [row for row in self._world.ganeti.nodes if not row["offline"]]
+        # Roles may have changed since the daemon has read the cluster.
+        rows, before = self._world.ganeti.nodes, seen.was_offline
+        nodes = [row for row in rows if not (row["offline"] and row["name"] in before)]
         records = self._world.checks.records.values()
         known = {
             one["node"] for one in records if one["status"] in ("completed", "failed", "canceled")
@@ -91,7 +93,7 @@ class Begun:
             for row in nodes
             if answers.observed.get(row["name"], NONE).is_ill
             and row["uuid"] not in known
-            and row["name"] not in seen.was_excluded
+            and not (row["offline"] or row["name"] in before | seen.was_excluded)
         ]
         most = self._world.settings.storm_share * len(nodes)
         text = f"{sorted(ill)} of {len(nodes)} nodes report a fault"

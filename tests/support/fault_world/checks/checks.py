@@ -23,6 +23,7 @@ from fault_world.checks.texts import record_of, shown, texts
 from fault_world.clock import SECOND
 from ganeti_steward.plugins.maintenance.daemon.parts import Round
 from ganeti_steward.plugins.maintenance.engine.transitions import FORGOTTEN
+from ganeti_steward.plugins.maintenance.queue.submit import SUBMISSION_SOURCE
 from ganeti_steward.plugins.model.incident import JOB_SOURCE, Incident
 
 if TYPE_CHECKING:
@@ -50,6 +51,8 @@ class Checks:
         """uuids of records that people deleted or edited"""
         self._removed: set[str] = set()
         """uuids of records that daemons deleted"""
+        self._off: dict[str, frozenset[str]] = {}
+        """id of a submission -> the nodes without power when it was handed over"""
         self.former: dict[str, Row] = {}
         """uuid -> what daemons had written to the records that people deleted"""
         self.requested: set[str] = set()
@@ -104,6 +107,8 @@ class Checks:
         for number, job in zip(numbers, jobs, strict=True):
             whose = "" if caller else " of others"
             self._world.narrate(f"submitted job {number}{whose}: {shown(job)}")
+            submission = texts(job).get(SUBMISSION_SOURCE, "")
+            self._off[submission] = frozenset(self._world.ganeti.off)
         if caller:
             self.jobs.submitted(numbers, jobs, caller)
 
@@ -116,7 +121,9 @@ class Checks:
         self.require("runs-once", not others, f"{text}, and it runs on {others}")
         if not row["snodes"] or primary in data.whole or JOB_SOURCE not in texts([operation]):
             return
-        off = row["snodes"][0] in ganeti.off
+        # Where it is switched on meanwhile, no job can know.
+        submission = texts([operation]).get(SUBMISSION_SOURCE, "")
+        off = row["snodes"][0] in ganeti.off | self._off.get(submission, frozenset())
         permitted = off and self._world.settings.failover_unsynced
         self.require("data-kept", permitted or not data.whole, f"{text} with an old copy")
 
@@ -170,8 +177,9 @@ class Checks:
             return
         uuid, before = rule["uuid"], self.records.get(rule["uuid"])
         state = _state(record)
-        if uuid in self._removed and not caller.process.alive:
-            # A call of a daemon that was killed: the one that removed the record ignores it.
+        if not caller.process.alive and (uuid in self._removed or before is None):
+            # A call of a daemon that was killed: the one that runs now ignores the record, where
+            # it has removed it, or has written others since.
             self.deleted.add(uuid)
         if before is None or _state(before) != state:
             if before is None or before["status"] != record["status"]:

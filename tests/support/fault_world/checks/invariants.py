@@ -25,7 +25,7 @@ INVARIANTS: Final[Mapping[str, str]] = {
     "canceled": "Nothing is begun for an incident that a person has canceled, and its queued jobs "
     "are canceled.",
     "retried": "A move that failed is tried again after retry-delay, and not more often than "
-    "move-attempts permits.",
+    "move-attempts permits; the same task succeeds at most four times in a row.",
     "open-until-ended": "A task is open in its record until its jobs and its command have ended.",
     "result": "A record says how jobs and commands have ended: a repair is completed after its "
     "command has ended well, or when no instance has its primary on the node any more.",

@@ -83,6 +83,9 @@ class Jobs:
         self._require("paused", not seen.paused, shown(acting[0][1]))
         for one, (_, job) in zip(own, acting, strict=True):
             self._judge(one, job, seen)
+        for submission in dict.fromkeys(one.submission for one in own if one.incident):
+            parts = [at for at, one in enumerate(own) if one.submission == submission]
+            self._tasks.begun([own[at] for at in parts], [acting[at][1] for at in parts])
         self._memory([job for _, job in acting], seen)
         if any(one.incident and one.acts and self._is_new(one, caller) for one in own):
             self._world.checks.begun.is_no_storm(caller.answers, seen)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from fault_world.checks.texts import shown
 from fault_world.clock import SECOND
+from ganeti_steward.plugins.model.task import AFTERWARDS, PREPARATIONS
 
 if TYPE_CHECKING:
     from fault_world.checks.seen import Seen
@@ -18,6 +20,9 @@ _STOPS: Final = frozenset(("OP_INSTANCE_FAILOVER", "OP_INSTANCE_SHUTDOWN"))
 _MOVES: Final = frozenset(("OP_INSTANCE_MIGRATE", "OP_INSTANCE_FAILOVER"))
 #: Steps whose failures are counted for each instance.
 _TRIED: Final = frozenset(("move", "replace-disks"))
+
+#: How many times in a row a task begins at most that succeeds.
+_IN_A_ROW: Final = 4
 
 
 class OwnJob(NamedTuple):
@@ -45,6 +50,8 @@ class Tasks:
         self._world, self._require = world, require
         self._tried: dict[tuple[str, str], list[OwnJob]] = {}
         """incident and instance -> the jobs that were to move it"""
+        self._same: dict[str, tuple[str, list[tuple[int, ...]]]] = {}
+        """incident -> its last task, and the jobs of each time that it began, in a row"""
 
     def judge(
         self, own: OwnJob, job: Sequence[Operation], seen: Seen, others: Iterable[OwnJob]
@@ -100,6 +107,22 @@ class Tasks:
             text = f"{text}, {passed:.0f} s after the last"
             self._require("retried", passed >= settings.retry_delay, text)
         before.append(own)
+
+    def begun(self, own: Sequence[OwnJob], jobs: Sequence[Sequence[Operation]]) -> None:
+        """One task of a repair begins; what succeeds without an effect has an end."""
+        incident, step = own[0].incident, own[0].step
+        task = f"{step} {'; '.join(map(shown, jobs))}"
+        before, times = self._same.get(incident, ("", []))
+        times = [one for one in times if task == before and self._succeeded(one)]
+        self._same[incident] = task, [*times, tuple(one.number for one in own)]
+        limited = step not in (*AFTERWARDS, *PREPARATIONS)
+        known = incident not in self._world.checks.deleted
+        text = f"{task} begins again after it succeeded {len(times)} times in a row"
+        self._require("retried", not (limited and known) or len(times) < _IN_A_ROW, text)
+
+    def _succeeded(self, numbers: Sequence[int]) -> bool:
+        rows = self._world.luxid.queue.rows
+        return all(one in rows and rows[one]["status"] == "success" for one in numbers)
 
     def _has_failed(self, one: OwnJob) -> bool:
         row = self._world.luxid.queue.rows.get(one.number)

@@ -140,7 +140,8 @@ _MORE: Final[Mapping[str, EventKind]] = {
 
 #: What happens in histories only.
 _ONLY_HISTORIES: Final = frozenset(
-    ("master-left-behind", "lost-submissions", "records-fail", "archived-at-once", "power-stays",
+    ("surprise",
+     "master-left-behind", "lost-submissions", "records-fail", "archived-at-once", "power-stays",
      "no-effect", "record-restored", "agent-forgets", "disk-fails", "disk-full",
      "resync-stalls", "late-agents", "plugin-fails", "jobs-held",
      "locks-held", "watcher-runs", "harep-runs", "group-renamed", "group-excluded",

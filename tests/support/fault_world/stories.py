@@ -1,0 +1,154 @@
+"""Faults that hardly ever meet by chance in the order in which they matter, told one after another.
+
+Each of them is a fault like any other: a history can be played without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from random import Random
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from fault_world.faults import Fault
+from fault_world.kinds import KINDS
+from ganeti_steward.plugins.model.incident import CANCEL_TAG, OPT_OUT_TAG, STOPPED_TAG
+
+if TYPE_CHECKING:
+    from fault_world.world import World
+
+#: How many stories a history has.
+_MANY: Final = (0, 0, 1, 1, 1, 2)
+#: The share of the time of a history in which stories begin.
+_BEGINNING: Final = 0.4
+
+NODE: Final = "node"
+PEER: Final = "peer"
+OTHER: Final = "other"
+MASTER: Final = "master"
+COPIES: Final = "copies"
+"""every instance that runs on the node and has another copy"""
+
+
+class Event(NamedTuple):
+    """One fault of a story."""
+
+    kind: str
+    after: tuple[float, float]
+    """seconds since the event before, at least and at most"""
+    about: str = ""
+    lasts: float | None = None
+    """seconds; None: drawn for its kind"""
+    detail: str | None = None
+    """None: drawn for its kind"""
+
+
+def _ill(action: str, about: str = NODE, after: tuple[float, float] = (0, 60)) -> Event:
+    return Event("falls-ill", after, about, 1800, action)
+
+
+def _says(tag: str, after: tuple[float, float]) -> Event:
+    return Event("tag-set", after, NODE, detail=tag)
+
+
+#: A node runs, and neither Ganeti nor the daemon reaches it.
+_UNREACHED: Final = (
+    Event("agent-silent", (60, 240), NODE, 1800),
+    Event("noded-hangs", (0, 5), NODE, 1800),
+)
+
+STORIES: Final[Mapping[str, Sequence[Event]]] = {
+    "off with the only good copies": (
+        Event("disk-degrades", (0, 0), COPIES),
+        _ill("evacuate-failover"),
+        Event("loses-power", (30, 240), NODE, 3600),
+        _says(STOPPED_TAG, (20, 120)),
+    ),
+    "cannot be reached, and runs": (_ill("evacuate"), *_UNREACHED),
+    "to be switched off, and stays on": (
+        Event("power-stays", (0, 0), "", 1800),
+        _ill("evacuate-failover"),
+        *_UNREACHED,
+    ),
+    "switched off, on, and ill again": (
+        _ill("evacuate-failover"),
+        _says(STOPPED_TAG, (60, 240)),
+        Event("loses-power", (0, 0), NODE, 60),
+        _ill("evacuate", after=(90, 200)),
+        *_UNREACHED,
+    ),
+    "ill while its disks are synchronized": (
+        Event("disk-degrades", (0, 0), COPIES),
+        Event("resync-stalls", (0, 5), "", 900),
+        Event("watcher-runs", (0, 5)),
+        _ill("evacuate"),
+    ),
+    "ill one after the other": (
+        _ill("evacuate"),
+        _ill("evacuate", OTHER, (60, 200)),
+        _ill("evacuate", PEER, (60, 200)),
+    ),
+    "excluded, and ill": (
+        _says(OPT_OUT_TAG, (0, 0)),
+        _ill("evacuate"),
+        Event("instance-excluded", (0, 200), COPIES),
+    ),
+    "a report that is over": (
+        Event("falls-ill", (0, 0), NODE, 100, "evacuate"),
+        Event("wrong-reports", (60, 90), NODE, 1800, "old"),
+    ),
+    "the clock is set back, and another master": (
+        _ill("evacuate"),
+        Event("clock-jumps", (0, 200), MASTER, detail="-3600"),
+        Event("master-failover", (5, 100), OTHER),
+        Event("record-restored", (5, 200)),
+    ),
+    "nothing has an effect": (Event("no-effect", (0, 0), "", 1800), _ill("evacuate")),
+    "nothing succeeds": (
+        Event("failing-operations", (0, 0), "", 1200, "1"),
+        _ill("evacuate"),
+    ),
+    "canceled while it runs": (_ill("evacuate"), _says(CANCEL_TAG, (60, 300))),
+    "asked for the same again": (
+        Event("falls-ill", (0, 0), NODE, 300, "live-repair"),
+        Event("daemon-killed", (20, 120)),
+        Event("agent-forgets", (0, 60), NODE),
+        Event("falls-ill", (300, 400), NODE, 600, "live-repair"),
+    ),
+}
+
+
+def told_faults(seed: str, hours: float, world: World) -> Iterator[Fault]:
+    """The faults of the stories of a history."""
+    random = Random(f"{seed} stories")
+    for name in random.sample(sorted(STORIES), random.choice(_MANY)):
+        at, cast = random.uniform(0, hours * 3600 * _BEGINNING), _cast(random, world)
+        for event in STORIES[name]:
+            at += random.uniform(*event.after)
+            kind = KINDS[event.kind]
+            lasts = random.uniform(*kind.lasts) if event.lasts is None else event.lasts
+            detail = random.choice(kind.details) if event.detail is None else event.detail
+            for subject in cast[event.about]:
+                if at < hours * 3600:
+                    yield Fault(round(at, 1), event.kind, subject, round(lasts, 1), detail)
+
+
+def _cast(random: Random, world: World) -> Mapping[str, Sequence[str]]:
+    """Who a story is about."""
+    rows, master = [*world.ganeti.instances], world.ganeti.master
+    nodes = [row["name"] for row in world.ganeti.nodes]
+    node = random.choice([name for name in nodes if name != master])
+    copies = [row for row in rows if row["pnode"] == node and row["snodes"]]
+    peers = [name for row in copies for name in row["snodes"]]
+    others = [name for name in nodes if name not in (node, master)]
+    return {
+        "": [""],
+        NODE: [node],
+        PEER: [random.choice(peers or others or [node])],
+        OTHER: [random.choice(others or [node])],
+        MASTER: [master],
+        COPIES: _names(copies),
+    }
+
+
+def _names(rows: Sequence[Mapping[str, Any]]) -> Sequence[str]:
+    return [row["name"] for row in rows]
