@@ -6,9 +6,10 @@ is that thread's turn again.  No real time passes.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import Final
+
+from greenlet import getcurrent, greenlet
 
 from ganeti_steward.plugins.filters.queue import Schedule
 
@@ -110,18 +111,14 @@ class Thread:
 
     def __init__(self, clock: Clock, process: Process, work: Callable[[], None]) -> None:
         self._clock, self._process, self._work = clock, process, work
-        self._turn, self._pause = threading.Lock(), threading.Lock()
-        self._turn.acquire()
-        self._pause.acquire()
         self._done, self._wait, self._woken = False, 0, False
         self._ends: list[Event] = []
         self.fault: BaseException | None = None
         """what it was ended by, apart from a kill"""
-        threading.Thread(target=self._run, daemon=True).start()
+        self._context = greenlet(self._run)
         clock.after(0, lambda: process.when_running(self.turn))
 
     def _run(self) -> None:
-        self._turn.acquire()
         try:
             if self._process.alive:
                 self._work()
@@ -132,15 +129,14 @@ class Thread:
         self._done = True
         for event in self._ends:
             self._clock.after(0, event)
-        self._pause.release()
 
     def turn(self) -> None:
         """Run until it waits or ends; called between threads, or by another thread that kills."""
         if self._done:
             return
         before, self._clock.thread = self._clock.thread, self
-        self._turn.release()
-        self._pause.acquire()
+        self._context.parent = getcurrent()
+        self._context.switch()
         self._clock.thread = before
 
     def wait(self, seconds: float | None) -> bool:
@@ -152,8 +148,7 @@ class Thread:
             return False
         if seconds is not None:
             self._clock.after(max(seconds, 0), self._ending(self._wait))
-        self._pause.release()
-        self._turn.acquire()
+        self._context.parent.switch()
         if not self._process.alive:
             raise Killed
         return self._woken
