@@ -148,6 +148,7 @@ class Thread:
             return False
         if seconds is not None:
             self._clock.after(max(seconds, 0), self._ending(self._wait))
+        assert self._context.parent is not None, "it runs"
         self._context.parent.switch()
         if not self._process.alive:
             raise Killed

@@ -5,7 +5,7 @@ A history is a seed and its faults: any of them can be left out, and the others 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -22,50 +22,6 @@ _LOSING: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
-class Surprise(NamedTuple):
-    """What happens in the middle of the next call of a method, once."""
-
-    method: str
-    """of luxid; empty: a repair command of an agent"""
-    how: Behaviour = Behaviour()
-    kind: str = ""
-    """the fault that happens then; empty: none"""
-    lasts: float = 0.0
-    """seconds"""
-    detail: str = ""
-
-
-_SUBMIT: Final = "SubmitManyJobs"
-_WRITE: Final = "ReplaceFilter"
-_LATE: Final = Behaviour(late=40, after=40, lost=True)
-
-#: What can happen in the middle of something; by chance it hardly ever does.
-SURPRISES: Final[Mapping[str, Surprise]] = {
-    "killed-while-stored-late": Surprise(_SUBMIT, _LATE, "daemon-killed"),
-    "deleted-while-stored-late": Surprise(_SUBMIT, _LATE, "record-deleted"),
-    "master-left-while-stored-late": Surprise(_SUBMIT, _LATE, "master-left-behind", 300, "reached"),
-    "archived-before-the-answer": Surprise(
-        _SUBMIT, Behaviour(after=25, lost=True), "archived-at-once", 300
-    ),
-    "answer-lost": Surprise(_SUBMIT, Behaviour(lost=True)),
-    "answer-late": Surprise(_SUBMIT, Behaviour(after=130)),
-    "never-taken": Surprise(_SUBMIT, Behaviour(never=True)),
-    "killed-before-it-is-taken": Surprise(_SUBMIT, Behaviour(before=20), "daemon-killed"),
-    "killed-while-recorded": Surprise(_WRITE, Behaviour(before=3), "daemon-killed"),
-    "record-not-written": Surprise(_WRITE, Behaviour(never=True)),
-    "record-answer-lost": Surprise(_WRITE, Behaviour(lost=True)),
-    "deposed-while-recorded": Surprise(
-        _WRITE, Behaviour(after=3), "master-left-behind", 600, "cut-off"
-    ),
-    "outvoted-while-recorded": Surprise(
-        _WRITE, Behaviour(after=3), "master-left-behind", 600, "reached"
-    ),
-    "killed-in-a-command": Surprise("", kind="daemon-killed"),
-}
-#: Seconds from the begin of a call until that.
-_SOON: Final = 1.0
-
-
 class Fault(NamedTuple):
     """Something that happens at a time."""
 
@@ -79,6 +35,55 @@ class Fault(NamedTuple):
     """seconds"""
     detail: str = ""
     """depends on the kind"""
+
+
+class Surprise(NamedTuple):
+    """What happens in the middle of the next call of a method, once."""
+
+    method: str
+    """of luxid; empty: a repair command of an agent"""
+    how: Behaviour = Behaviour()
+    faults: tuple[Fault, ...] = ()
+    """they happen then"""
+
+
+_SUBMIT: Final = "SubmitManyJobs"
+_WRITE: Final = "ReplaceFilter"
+_LATE: Final = Behaviour(late=40, after=40, lost=True)
+_KILLED: Final = (Fault(0, "daemon-killed"),)
+_REACHED: Final = (Fault(0, "master-left-behind", "", 600, "reached"),)
+_CUT_OFF: Final = (Fault(0, "master-left-behind", "", 600, "cut-off"),)
+#: For the node that is under repair then.
+_REPAIRED: Final = "the repaired"
+_UNREACHED: Final = (
+    Fault(0, "agent-silent", _REPAIRED, 1800),
+    Fault(0, "noded-hangs", _REPAIRED, 1800),
+)
+_OFF: Final = (Fault(0, "loses-power", _REPAIRED, 1800),)
+
+#: What can happen in the middle of something; by chance it hardly ever does.
+SURPRISES: Final[Mapping[str, Surprise]] = {
+    "killed-while-stored-late": Surprise(_SUBMIT, _LATE, _KILLED),
+    "deleted-while-stored-late": Surprise(_SUBMIT, _LATE, (Fault(0, "record-deleted"),)),
+    "master-left-while-stored-late": Surprise(_SUBMIT, _LATE, _REACHED),
+    "archived-before-the-answer": Surprise(
+        _SUBMIT, Behaviour(after=25, lost=True), (Fault(0, "archived-at-once", "", 300),)
+    ),
+    "answer-lost": Surprise(_SUBMIT, Behaviour(lost=True)),
+    "answer-late": Surprise(_SUBMIT, Behaviour(after=130)),
+    "never-taken": Surprise(_SUBMIT, Behaviour(never=True)),
+    "killed-before-it-is-taken": Surprise(_SUBMIT, Behaviour(before=20), _KILLED),
+    "unreached-when-it-is-emptied": Surprise(_SUBMIT, Behaviour(), _UNREACHED),
+    "off-when-it-is-emptied": Surprise(_SUBMIT, Behaviour(), _OFF),
+    "killed-while-recorded": Surprise(_WRITE, Behaviour(before=3), _KILLED),
+    "record-not-written": Surprise(_WRITE, Behaviour(never=True)),
+    "record-answer-lost": Surprise(_WRITE, Behaviour(lost=True)),
+    "deposed-while-recorded": Surprise(_WRITE, Behaviour(after=3), _CUT_OFF),
+    "outvoted-while-recorded": Surprise(_WRITE, Behaviour(after=3), _REACHED),
+    "killed-in-a-command": Surprise("", Behaviour(), _KILLED),
+}
+#: Seconds from the begin of a call until that.
+_SOON: Final = 1.0
 
 
 class Faults:
@@ -126,11 +131,18 @@ class Faults:
             if fault.kind == "surprise" and SURPRISES[fault.detail].method == method:
                 self.end(fault)
                 found = SURPRISES[fault.detail]
-                if found.kind:
-                    event = Fault(0, found.kind, "", found.lasts, found.detail)
-                    self._world.clock.after(_SOON, partial(self._world.happen, event))
+                self._world.clock.after(_SOON, partial(self._happen, found.faults))
                 return found
         return None
+
+    def _happen(self, faults: Sequence[Fault]) -> None:
+        records = [record for _, record in self._world.records()]
+        repaired = {one["node"] for one in records if one["status"] == "pending"}
+        rows = self._world.ganeti.nodes
+        nodes = [row["name"] for row in rows if row["uuid"] in repaired]
+        for fault in faults:
+            for node in nodes[:1] if fault.subject == _REPAIRED else [""]:
+                self._world.happen(fault._replace(subject=node))
 
     def _losing(self, method: str) -> Fault | None:
         """Because of what the answer to a call may be lost."""

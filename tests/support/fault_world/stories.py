@@ -52,7 +52,7 @@ def _says(tag: str, after: tuple[float, float]) -> Event:
 
 #: A node runs, and neither Ganeti nor the daemon reaches it.
 _UNREACHED: Final = (
-    Event("agent-silent", (60, 240), NODE, 1800),
+    Event("agent-silent", (10, 150), NODE, 1800),
     Event("noded-hangs", (0, 5), NODE, 1800),
 )
 
@@ -63,7 +63,11 @@ STORIES: Final[Mapping[str, Sequence[Event]]] = {
         Event("loses-power", (30, 240), NODE, 3600),
         _says(STOPPED_TAG, (20, 120)),
     ),
-    "cannot be reached, and runs": (_ill("evacuate"), *_UNREACHED),
+    "cannot be reached, and runs": (
+        Event("locks-held", (0, 30), COPIES),
+        _ill("evacuate", after=(0, 0)),
+        *_UNREACHED,
+    ),
     "to be switched off, and stays on": (
         Event("power-stays", (0, 0), "", 1800),
         _ill("evacuate-failover"),
@@ -101,6 +105,11 @@ STORIES: Final[Mapping[str, Sequence[Event]]] = {
         Event("clock-jumps", (0, 200), MASTER, detail="-3600"),
         Event("master-failover", (5, 100), OTHER),
         Event("record-restored", (5, 200)),
+    ),
+    "others are drained, or off": (
+        Event("node-drained", (0, 0), OTHER),
+        Event("node-drained", (0, 60), PEER),
+        _ill("evacuate"),
     ),
     "nothing has an effect": (Event("no-effect", (0, 0), "", 1800), _ill("evacuate")),
     "nothing succeeds": (
