@@ -186,7 +186,7 @@ class WorldAgents:
     def _poll_one(self, target: Target) -> None:
         now, report = self._runtime.clock(), None
         try:
-            if not self._world.reach(self._daemon.node, target.name):
+            if not self._world.reach_agent(self._daemon.node, target.name):
                 raise StewardError(f"the agent of {target.name} does not answer")
             report = self._world.agents[target.name].report()
             names = (target.uuid, target.name)
@@ -231,7 +231,7 @@ class WorldAgents:
 
     def _agent(self, command: SubmittedCommand) -> Agent:
         agent = self._world.agents[command.target.name]
-        if not self._world.reach(self._daemon.node, command.target.name):
+        if not self._world.reach_agent(self._daemon.node, command.target.name):
             raise NotConnected(f"the agent of {command.target.name} cannot be reached")
         self._runtime.sleep(0.01 + self._world.faults.of_agent())
         if not agent.answers():

@@ -5,7 +5,7 @@ A history is a seed and its faults: any of them can be left out, and the others 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -44,30 +44,35 @@ class Surprise(NamedTuple):
     """of luxid; empty: a repair command of an agent"""
     how: Behaviour = Behaviour()
     faults: tuple[Fault, ...] = ()
-    """they happen then"""
+    """they happen then; their times are seconds from the begin of the call"""
 
 
 _SUBMIT: Final = "SubmitManyJobs"
 _WRITE: Final = "ReplaceFilter"
 _LATE: Final = Behaviour(late=40, after=40, lost=True)
-_KILLED: Final = (Fault(0, "daemon-killed"),)
-_REACHED: Final = (Fault(0, "master-left-behind", "", 600, "reached"),)
-_CUT_OFF: Final = (Fault(0, "master-left-behind", "", 600, "cut-off"),)
+_KILLED: Final = (Fault(1, "daemon-killed"),)
+_REACHED: Final = (Fault(1, "master-left-behind", "", 600, "reached"),)
+#: A daemon goes on long after its record was written, and is not the master's any more.
+_LEFT_STOPPED: Final = (
+    Fault(1, "daemon-stopped", "", 20),
+    Fault(4, "master-left-behind", "", 600, "agents-only"),
+)
+_CUT_OFF: Final = (Fault(1, "master-left-behind", "", 600, "cut-off"),)
 #: For the node that is under repair then.
 _REPAIRED: Final = "the repaired"
 _UNREACHED: Final = (
-    Fault(0, "agent-silent", _REPAIRED, 1800),
-    Fault(0, "noded-hangs", _REPAIRED, 1800),
+    Fault(1, "agent-silent", _REPAIRED, 1800),
+    Fault(1, "noded-hangs", _REPAIRED, 1800),
 )
-_OFF: Final = (Fault(0, "loses-power", _REPAIRED, 1800),)
+_OFF: Final = (Fault(1, "loses-power", _REPAIRED, 1800),)
 
 #: What can happen in the middle of something; by chance it hardly ever does.
 SURPRISES: Final[Mapping[str, Surprise]] = {
     "killed-while-stored-late": Surprise(_SUBMIT, _LATE, _KILLED),
-    "deleted-while-stored-late": Surprise(_SUBMIT, _LATE, (Fault(0, "record-deleted"),)),
+    "deleted-while-stored-late": Surprise(_SUBMIT, _LATE, (Fault(1, "record-deleted"),)),
     "master-left-while-stored-late": Surprise(_SUBMIT, _LATE, _REACHED),
     "archived-before-the-answer": Surprise(
-        _SUBMIT, Behaviour(after=25, lost=True), (Fault(0, "archived-at-once", "", 300),)
+        _SUBMIT, Behaviour(after=25, lost=True), (Fault(1, "archived-at-once", "", 300),)
     ),
     "answer-lost": Surprise(_SUBMIT, Behaviour(lost=True)),
     "answer-late": Surprise(_SUBMIT, Behaviour(after=130)),
@@ -80,10 +85,9 @@ SURPRISES: Final[Mapping[str, Surprise]] = {
     "record-answer-lost": Surprise(_WRITE, Behaviour(lost=True)),
     "deposed-while-recorded": Surprise(_WRITE, Behaviour(after=3), _CUT_OFF),
     "outvoted-while-recorded": Surprise(_WRITE, Behaviour(after=3), _REACHED),
+    "stopped-and-deposed-once-recorded": Surprise(_WRITE, Behaviour(after=2), _LEFT_STOPPED),
     "killed-in-a-command": Surprise("", Behaviour(), _KILLED),
 }
-#: Seconds from the begin of a call until that.
-_SOON: Final = 1.0
 
 
 class Faults:
@@ -131,18 +135,18 @@ class Faults:
             if fault.kind == "surprise" and SURPRISES[fault.detail].method == method:
                 self.end(fault)
                 found = SURPRISES[fault.detail]
-                self._world.clock.after(_SOON, partial(self._happen, found.faults))
+                for one in found.faults:
+                    self._world.clock.after(one.at, partial(self._happen, one))
                 return found
         return None
 
-    def _happen(self, faults: Sequence[Fault]) -> None:
+    def _happen(self, fault: Fault) -> None:
         records = [record for _, record in self._world.records()]
         repaired = {one["node"] for one in records if one["status"] == "pending"}
         rows = self._world.ganeti.nodes
         nodes = [row["name"] for row in rows if row["uuid"] in repaired]
-        for fault in faults:
-            for node in nodes[:1] if fault.subject == _REPAIRED else [""]:
-                self._world.happen(fault._replace(subject=node))
+        for node in nodes[:1] if fault.subject == _REPAIRED else [""]:
+            self._world.happen(fault._replace(subject=node))
 
     def _losing(self, method: str) -> Fault | None:
         """Because of what the answer to a call may be lost."""

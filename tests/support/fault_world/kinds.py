@@ -60,7 +60,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     "daemon-terminated": Kind(control.daemon_terminated, 1),
     "master-failover": Kind(control.master_failover, 0.7, "node"),
     "master-left-behind": Kind(
-        control.master_left_behind, 0.7, "node", (60, 600), ("cut-off", "reached")
+        control.master_left_behind, 0.7, "node", (60, 600), ("cut-off", "agents-only", "reached")
     ),
     "lost-submissions": Kind(control.lasting, 1, "", (60, 600), ("0.3", "1")),
     "records-fail": Kind(control.lasting, 1, "", (10, 200), ("0.3", "1")),

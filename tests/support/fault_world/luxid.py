@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
-from fault_world.clock import Killed
+from fault_world.clock import SECOND, Killed
 from fault_world.operations import Operations, is_known
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.luxi import Luxi, NotReached
@@ -53,6 +53,8 @@ class WorldLuxid(Luxid):
         self.starts = 1
         """how many times it was started; connections of the times before are closed"""
         self.running = True
+        self.ended_at = 0
+        """when it was stopped last, ns since the epoch"""
         self.connections: dict[int, int] = {}
         """number of an open connection -> the start of luxid that it was made to"""
         self.made = 0
@@ -73,7 +75,7 @@ class WorldLuxid(Luxid):
 
     def stop(self) -> None:
         """End it; its queue is on disk."""
-        self.running = False
+        self.running, self.ended_at = False, self.world.clock.now
         self.connections.clear()
         # What it was storing is in the queue now, or never will be.
         for numbers, stored in [*self._storing]:
@@ -165,8 +167,11 @@ class WorldLuxi(Luxi):
         if how.never or luxid.starts != start or not luxid.running:
             raise self._error(method, "the connection was closed before the answer")
         answer = self._done(request, how, start)
+        due = self._world.clock.now + int(how.after * SECOND)
         self._within(method, how.after, None if left is None else left - how.before)
-        if how.lost or luxid.starts != start or not luxid.running:
+        # What has come while the daemon was stopped is there.
+        ended = luxid.starts != start or not luxid.running
+        if how.lost or (ended and luxid.ended_at <= due):
             raise self._error(method, "the connection was closed before the answer")
         return answer
 

@@ -106,6 +106,11 @@ STORIES: Final[Mapping[str, Sequence[Event]]] = {
         Event("master-failover", (5, 100), OTHER),
         Event("record-restored", (5, 200)),
     ),
+    "deposed, with something to do": (
+        Event("master-left-behind", (0, 0), OTHER, 900, "agents-only"),
+        _ill("evacuate", after=(0, 120)),
+        _ill("live-repair", PEER, (0, 200)),
+    ),
     "others are drained, or off": (
         Event("node-drained", (0, 0), OTHER),
         Event("node-drained", (0, 60), PEER),

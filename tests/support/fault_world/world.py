@@ -93,6 +93,8 @@ class World:
         """how long operations of jobs take, as a share of their usual time"""
         self.isolated: set[str] = set()
         """names of nodes that reach no other"""
+        self.reaches_agents: set[str] = set()
+        """those of them that reach the node agents of others"""
         self.ganeti, self.config = given or Given(*drawn_shape(random))
         self.settings = self.config.section(Maintd)
         if self.settings.routine:
@@ -138,6 +140,12 @@ class World:
         """Whether two nodes reach each other."""
         up = not {one, other} & self.ganeti.off
         return up and (one == other or not {one, other} & self.isolated)
+
+    def reach_agent(self, one: str, other: str) -> bool:
+        """Whether a node reaches the node agent of another."""
+        return self.reach(one, other) or (
+            one in self.reaches_agents and not {one, other} & self.ganeti.off
+        )
 
     def records(self) -> list[tuple[str, Row]]:
         """Uuid and content of each record in Ganeti's configuration, by uuid."""
@@ -216,6 +224,7 @@ class World:
         self.narrate("nothing goes wrong any more")
         self.faults.active.clear()
         self.isolated.clear()
+        self.reaches_agents.clear()
         self.old_luxids.clear()
         self.ahead.clear()
         self.luxid.start()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from uuid import NAMESPACE_DNS, uuid5
@@ -100,7 +100,8 @@ def _archive_until(world: World, end: int) -> None:
 def master_left_behind(world: World, fault: Fault) -> None:
     """Another node becomes the master, and luxid of the old one goes on for a while.
 
-    ``detail``: whether the old master is cut off from the others meanwhile.
+    ``detail``: whether the old master is cut off from the others meanwhile, or reaches their node
+    agents only.
     """
     old = world.ganeti.master
     before = OldLuxid(world)
@@ -109,14 +110,23 @@ def master_left_behind(world: World, fault: Fault) -> None:
     away = world.ganeti.off | world.isolated
     names = [row["name"] for row in rows if row["name"] not in away]
     new = fault.subject if fault.subject in names else min(names, default="")
-    master_failover(world, fault._replace(subject=new))
-    if world.ganeti.master == old:
+    if not new:
         return
+    # It does not get the configuration by which another node is the master.
+    for nodes in _CUT[fault.detail](world):
+        nodes.add(old)
+        world.clock.after(fault.lasts, partial(nodes.discard, old))
+    master_failover(world, fault._replace(subject=new))
     world.old_luxids[old] = before
     world.clock.after(fault.lasts, partial(_old_luxid_ends, world, old))
-    if fault.detail == "cut-off":
-        world.isolated.add(old)
-        world.clock.after(fault.lasts, partial(world.isolated.discard, old))
+
+
+#: What an old master does not reach, or reaches though it is cut off from all others.
+_CUT: Final[Mapping[str, Callable[[World], Sequence[set[str]]]]] = {
+    "cut-off": lambda world: (world.isolated,),
+    "agents-only": lambda world: (world.isolated, world.reaches_agents),
+    "reached": lambda world: (),
+}
 
 
 def _old_luxid_ends(world: World, node: str) -> None:
