@@ -74,6 +74,11 @@ SURPRISES: Final[Mapping[str, Surprise]] = {
     "archived-before-the-answer": Surprise(
         _SUBMIT, Behaviour(after=25, lost=True), (Fault(1, "archived-at-once", "", 300),)
     ),
+    "archived-while-stopped": Surprise(
+        _SUBMIT,
+        Behaviour(after=2, lost=True),
+        (Fault(1, "daemon-stopped", "", 200), Fault(1, "archived-at-once", "", 300)),
+    ),
     "answer-lost": Surprise(_SUBMIT, Behaviour(lost=True)),
     "answer-late": Surprise(_SUBMIT, Behaviour(after=130)),
     "never-taken": Surprise(_SUBMIT, Behaviour(never=True)),

@@ -65,7 +65,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     "lost-submissions": Kind(control.lasting, 1, "", (60, 600), ("0.3", "1")),
     "records-fail": Kind(control.lasting, 1, "", (10, 200), ("0.3", "1")),
     "surprise": Kind(control.lasting, 8, "", (60, 900), _SURPRISES),
-    "archived-at-once": Kind(control.archived_at_once, 1, "", (60, 900)),
+    "archived-at-once": Kind(control.archived_at_once, 1, "", (60, 900), ("", "", "removed")),
     "power-stays": Kind(control.lasting, 0.7, "", (60, 900)),
     "no-effect": Kind(control.lasting, 0.3, "", (60, 600)),
     "queue-drained": Kind(control.queue_drained, 0.5, "", (30, 900)),

@@ -52,6 +52,8 @@ class WorldLuxid(Luxid):
         """numbers of the jobs that a restart has lost"""
         self.starts = 1
         """how many times it was started; connections of the times before are closed"""
+        self.purged: dict[int, Any] = {}
+        """number -> row of the jobs that left the archive"""
         self.running = True
         self.ended_at = 0
         """when it was stopped last, ns since the epoch"""
@@ -72,6 +74,16 @@ class WorldLuxid(Luxid):
         if self.queue.unfinished:
             self._obey()
             self.queue.advance()
+
+    def job(self, number: int) -> Any | None:
+        """The row of a job that was stored, also where luxid does not know it any more."""
+        return self.queue.rows.get(number) or self.purged.get(number)
+
+    def purge(self) -> None:
+        """Remove all jobs from the archive."""
+        rows = self.queue.rows
+        for number in [number for number, row in rows.items() if row["archived"]]:
+            self.purged[number] = rows.pop(number)
 
     def stop(self) -> None:
         """End it; its queue is on disk."""

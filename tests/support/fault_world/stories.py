@@ -121,6 +121,29 @@ STORIES: Final[Mapping[str, Sequence[Event]]] = {
         Event("failing-operations", (0, 0), "", 1200, "1"),
         _ill("evacuate"),
     ),
+    "its jobs fail, and are gone": (
+        Event("failing-operations", (0, 0), "", 600, "1"),
+        Event("archived-at-once", (0, 0), "", 1200, "removed"),
+        _ill("evacuate"),
+    ),
+    "canceled while its jobs are held": (
+        Event("jobs-held", (0, 0), "", 1200, "PAUSE daemon"),
+        _ill("evacuate"),
+        _says(CANCEL_TAG, (60, 300)),
+    ),
+    "silent while it would be healthy": (
+        Event("falls-ill", (0, 0), NODE, 60, "evacuate"),
+        Event("agent-silent", (90, 200), NODE, 200),
+    ),
+    "switched on while its instances wait": (
+        Event("locks-held", (0, 0), COPIES),
+        _ill("evacuate-failover", after=(0, 0)),
+        Event("agent-silent", (10, 60), NODE, 3000),
+        Event("noded-hangs", (0, 0), NODE, 200),
+        Event("loses-power", (200, 300), NODE, 10),
+        Event("watcher-runs", (15, 30)),
+        Event("noded-hangs", (5, 30), NODE, 3000),
+    ),
     "canceled while it runs": (_ill("evacuate"), _says(CANCEL_TAG, (60, 300))),
     "asked for the same again": (
         Event("falls-ill", (0, 0), NODE, 300, "live-repair"),

@@ -85,16 +85,19 @@ def jobs_archived(world: World, fault: Fault) -> None:
 
 
 def archived_at_once(world: World, fault: Fault) -> None:
-    """Jobs are archived within seconds of their end, for a while."""
-    _archive_until(world, world.clock.now + int(fault.lasts * SECOND))
+    """Jobs are archived within seconds of their end, for a while; ``detail``: or removed."""
+    end = world.clock.now + int(fault.lasts * SECOND)
+    _archive_until(world, end, purges=fault.detail == "removed")
 
 
-def _archive_until(world: World, end: int) -> None:
+def _archive_until(world: World, end: int, *, purges: bool) -> None:
     for row in world.luxid.queue.rows.values():
         if row["end_ts"]:
             row["archived"] = True
+    if purges:
+        world.luxid.purge()
     if world.clock.now < end:
-        world.clock.after(2, partial(_archive_until, world, end))
+        world.clock.after(2, partial(_archive_until, world, end, purges=purges))
 
 
 def master_left_behind(world: World, fault: Fault) -> None:

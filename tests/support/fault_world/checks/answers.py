@@ -48,6 +48,8 @@ class Answers:
         """node -> its answers, the latest last"""
         self.observed: Mapping[str, Answer] = {}
         """node -> what the daemon knew in its last round"""
+        self._rounds: dict[str, list[Answer]] = {}
+        """node -> what the daemon knew in each round, with the time of the round"""
         self.observed_at = 0
         """when that was, by the clock of the daemon"""
 
@@ -71,6 +73,14 @@ class Answers:
         """A round of the daemon uses what it knows."""
         self.observed = {node: known[-1] for node, known in self._all.items()}
         self.observed_at = self._world.clock_of(self._node)
+        for node, answer in self.observed.items():
+            known = self._rounds.setdefault(node, [])
+            known.append(answer._replace(at=self._world.clock.now))
+            del known[:-_KEPT]
+
+    def in_rounds(self, node: str, at: int) -> list[Answer]:
+        """What rounds after a time knew of a node; ns since the epoch."""
+        return [one for one in self._rounds.get(node, ()) if one.at >= at]
 
     def since(self, node: str, at: int) -> list[Answer]:
         """The answers of a node after a time, ns since the epoch."""

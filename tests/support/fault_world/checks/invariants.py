@@ -33,7 +33,8 @@ INVARIANTS: Final[Mapping[str, str]] = {
     "healthy": "An incident is forgotten only after its node has reported something else, and not "
     "it, for healthy-delay.",
     "emptied": "No node is rebooted for a maintenance while an instance runs on it, and by the "
-    "daemon only while it is drained.",
+    "daemon only while it is drained. No node that runs is set offline while an instance runs "
+    "on it.",
     "rebooted-once": "No node is rebooted twice by the daemon for one maintenance.",
     "returned": "Where its boot id is known, a node counts as rebooted for a maintenance only "
     "after it was, or after a person says so.",

@@ -61,7 +61,7 @@ class Jobs:
         """Those that have not ended."""
         luxid = self._world.luxid
         ended = {number for number, row in luxid.queue.rows.items() if row["end_ts"]}
-        ended |= luxid.never_stored
+        ended |= luxid.never_stored | luxid.purged.keys()
         self._open = [one for one in self._open if one.number not in ended]
         return self._open
 
@@ -155,9 +155,17 @@ class Jobs:
             touched = {*effect.out, effect.instance, effect.target}
             self._require("opted-out", touched.isdisjoint(seen.excluded), text)
             self._require("master-kept", effect.out.isdisjoint(seen.masters), text)
+            if operation.get("offline"):
+                self._set_offline(operation["node_name"], seen, text)
             self._target(own, effect, seen, text)
             self._out_of_service(own, effect, seen, text)
         self._copies(own, job, seen)
+
+    def _set_offline(self, node: str, seen: Seen, text: str) -> None:
+        """A node that runs is set offline when nothing on it can be moved any more."""
+        running = sorted(name for name, where in seen.runs if where == node)
+        runs = node not in self._world.ganeti.off
+        self._require("emptied", not (runs and running), f"{text}: {running} run on it")
 
     def begun(self, incident: str, node: str, seen: Seen) -> None:
         """A daemon has recorded that a repair is begun: whether its node reports a fault."""

@@ -88,19 +88,23 @@ class Results:
         found = [one for one in answers.since(record["node_name"], begin) if one.at <= last.at]
         ill = [one for one in found if one.object == object_of(record)]
         self._require("healthy", not ill, f"{uuid} is forgotten, and its node reports it")
-        self._require("healthy", bool(last.object), f"{uuid} is forgotten, and its node is silent")
+        rounds = [*answers.in_rounds(record["node_name"], begin), last]
+        silent = any(not one.object for one in rounds)
+        self._require("healthy", not silent, f"{uuid} is forgotten, and its node was silent")
 
     def _closed(self, submission: Row, before: Row, after: Row) -> None:
         """A submission has ended, by the record."""
         text, luxid = f"step {submission['step']} of {after['node_name']}", self._world.luxid
         jobs = {*self._jobs.get(submission["id"], ())} - luxid.never_stored
-        states = [luxid.queue.rows.get(one, {"status": "late"}) for one in sorted(jobs)]
+        states = [luxid.job(one) or {"status": "late"} for one in sorted(jobs)]
         open_ = [one["status"] for one in states if not one.get("end_ts")]
         self._require("open-until-ended", not open_, f"{text}: its jobs are {open_}")
         agent = self._world.agents.get(after["node_name"])
         if submission["command"] and agent:
             running = agent.runs(submission["id"])
             self._require("open-until-ended", not running, f"{text}: the command runs")
+        unnamed = [] if before["acknowledged"] else sorted(jobs - {*after["jobs"], *luxid.purged})
+        self._require("result", not unnamed, f"{text}: the record does not name {unnamed}")
         bad = [one for one in states if one["status"] in ("error", "canceled")]
         fields = ("status", "attempts", "retry_at")
         noted = any(before[one] != after[one] for one in fields)

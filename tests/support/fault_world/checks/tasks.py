@@ -59,11 +59,10 @@ class Tasks:
         """A daemon hands a job of a repair over; ``others``: those that have not ended."""
         if not (own.incident and own.acts):
             return
-        gone = self._world.checks.deleted
         text = f"{own.step} for {own.incident}"
         self._require("canceled", own.incident not in seen.canceled, f"{text} was canceled")
         for one in others:
-            if one.acts and one.incident not in gone and one.submission != own.submission:
+            if one.acts and one.submission != own.submission:
                 self._apart(own, one)
         self._drained(own, job, seen, text)
         self._stops(own, job, seen, text)
@@ -97,8 +96,7 @@ class Tasks:
         """Not at once, and not without end."""
         (name,), settings = own.instances, self._world.settings
         before = self._tried.setdefault((own.incident, name), [])
-        rows = self._world.luxid.queue.rows
-        failed = [rows[one.number] for one in before if self._has_failed(one)]
+        failed = [row for one in before if (row := self._failure(one.number))]
         text = f"{text} is tried again after {len(failed)} failures"
         self._require("retried", len(failed) < settings.move_attempts, text)
         if failed and not self._world.jumped:
@@ -121,12 +119,13 @@ class Tasks:
         self._require("retried", not (limited and known) or len(times) < _IN_A_ROW, text)
 
     def _succeeded(self, numbers: Sequence[int]) -> bool:
-        rows = self._world.luxid.queue.rows
-        return all(one in rows and rows[one]["status"] == "success" for one in numbers)
+        rows = [self._world.luxid.job(one) or {} for one in numbers]
+        return all(row.get("status") == "success" for row in rows)
 
-    def _has_failed(self, one: OwnJob) -> bool:
-        row = self._world.luxid.queue.rows.get(one.number)
-        return row is not None and row["status"] in ("error", "canceled")
+    def _failure(self, number: int) -> Mapping[str, Any] | None:
+        """The row of a job that has failed; None: it has not."""
+        row: Mapping[str, Any] | None = self._world.luxid.job(number)
+        return row if row and row["status"] in ("error", "canceled") else None
 
 
 def _nanoseconds(time: Sequence[int]) -> int:
