@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from fault_world.clock import SECOND, Process
+from fault_world.faults import COMMAND
 from ganeti_steward.core.canonical_json import canonical_object
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.model.cluster import Node
@@ -100,7 +101,7 @@ class Agent:
         started = world.clock.now // SECOND
         self._known[submission] = RepairState(RUNNING, command, started)
         world.checks.command_run(self._node, submission, command, original)
-        world.faults.surprise("")
+        world.faults.surprise(COMMAND)
         seconds = world.draw("command").choice((1.0, 5.0, 30.0, 300.0))
         if world.faults.of_command() == "hang":
             seconds = _HANGS

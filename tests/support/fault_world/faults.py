@@ -41,7 +41,7 @@ class Surprise(NamedTuple):
     """What happens in the middle of the next call of a method, once."""
 
     method: str
-    """of luxid; empty: a repair command of an agent"""
+    """of luxid, or `COMMAND` or `POWER_OFF`"""
     how: Behaviour = Behaviour()
     faults: tuple[Fault, ...] = ()
     """they happen then; their times are seconds from the begin of the call"""
@@ -58,6 +58,10 @@ _LEFT_STOPPED: Final = (
     Fault(4, "master-left-behind", "", 600, "agents-only"),
 )
 _CUT_OFF: Final = (Fault(1, "master-left-behind", "", 600, "cut-off"),)
+#: A repair command of an agent.
+COMMAND: Final = "command"
+#: A node is switched off by Ganeti's out-of-band program.
+POWER_OFF: Final = "power-off"
 #: For the node that is under repair then.
 _REPAIRED: Final = "the repaired"
 _UNREACHED: Final = (
@@ -65,6 +69,13 @@ _UNREACHED: Final = (
     Fault(1, "noded-hangs", _REPAIRED, 1800),
 )
 _OFF: Final = (Fault(1, "loses-power", _REPAIRED, 1800),)
+#: It runs again, and cannot be reached, while the daemon has to wait.
+_SWITCHED_ON: Final = (
+    Fault(1, "paused", "", 620),
+    Fault(60, "loses-power", _REPAIRED, 10),
+    Fault(120, "watcher-runs"),
+    Fault(140, "noded-hangs", _REPAIRED, 1800),
+)
 
 #: What can happen in the middle of something; by chance it hardly ever does.
 SURPRISES: Final[Mapping[str, Surprise]] = {
@@ -91,7 +102,8 @@ SURPRISES: Final[Mapping[str, Surprise]] = {
     "deposed-while-recorded": Surprise(_WRITE, Behaviour(after=3), _CUT_OFF),
     "outvoted-while-recorded": Surprise(_WRITE, Behaviour(after=3), _REACHED),
     "stopped-and-deposed-once-recorded": Surprise(_WRITE, Behaviour(after=2), _LEFT_STOPPED),
-    "killed-in-a-command": Surprise("", Behaviour(), _KILLED),
+    "paused-once-it-is-off": Surprise(POWER_OFF, Behaviour(), _SWITCHED_ON),
+    "killed-in-a-command": Surprise(COMMAND, Behaviour(), _KILLED),
 }
 
 

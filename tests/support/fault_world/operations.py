@@ -378,6 +378,7 @@ def _oob(world: World, op: Row) -> list[Any]:
     elif command == "power-off" and not world.faults.keeps_power():
         for name in names:
             world.ganeti.power_off(name)
+        world.faults.surprise(command)
     elif command == "power-on":
         for name in names:
             world.ganeti.power_on(name)

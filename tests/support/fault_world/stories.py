@@ -50,6 +50,8 @@ def _says(tag: str, after: tuple[float, float]) -> Event:
     return Event("tag-set", after, NODE, detail=tag)
 
 
+#: What a person has said of an incident that is long over.
+_OLD_WORD: Final = f"{STOPPED_TAG}00000000-0000-4000-8000-000000000000"
 #: A node runs, and neither Ganeti nor the daemon reaches it.
 _UNREACHED: Final = (
     Event("agent-silent", (10, 150), NODE, 1800),
@@ -64,6 +66,7 @@ STORIES: Final[Mapping[str, Sequence[Event]]] = {
         _says(STOPPED_TAG, (20, 120)),
     ),
     "cannot be reached, and runs": (
+        _says(_OLD_WORD, (0, 0)),
         Event("locks-held", (0, 30), COPIES),
         _ill("evacuate", after=(0, 0)),
         *_UNREACHED,
@@ -136,13 +139,10 @@ STORIES: Final[Mapping[str, Sequence[Event]]] = {
         Event("agent-silent", (90, 200), NODE, 200),
     ),
     "switched on while its instances wait": (
-        Event("locks-held", (0, 0), COPIES),
-        _ill("evacuate-failover", after=(0, 0)),
-        Event("agent-silent", (10, 60), NODE, 3000),
-        Event("noded-hangs", (0, 0), NODE, 200),
-        Event("loses-power", (200, 300), NODE, 10),
-        Event("watcher-runs", (15, 30)),
-        Event("noded-hangs", (5, 30), NODE, 3000),
+        Event("surprise", (0, 0), "", 1800, "paused-once-it-is-off"),
+        _ill("evacuate-failover"),
+        Event("agent-silent", (10, 60), NODE, 1800),
+        Event("noded-hangs", (0, 0), NODE, 100),
     ),
     "canceled while it runs": (_ill("evacuate"), _says(CANCEL_TAG, (60, 300))),
     "asked for the same again": (

@@ -78,6 +78,11 @@ class Answers:
             known.append(answer._replace(at=self._world.clock.now))
             del known[:-_KEPT]
 
+    def forget_round(self) -> None:
+        """What this round knew was not used."""
+        for known in self._rounds.values():
+            del known[-1:]
+
     def in_rounds(self, node: str, at: int) -> list[Answer]:
         """What rounds after a time knew of a node; ns since the epoch."""
         return [one for one in self._rounds.get(node, ()) if one.at >= at]

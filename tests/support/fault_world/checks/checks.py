@@ -242,6 +242,8 @@ class Checks:
         if outcome.decision is not None and not (outcome.undecided or outcome.fault):
             self.foreign.round(daemon)
             self.canceled.round(daemon)
+        else:
+            daemon.answers.forget_round()
         check_records(self._world, self.records, self.require)
         unexpected = outcome.fault and ":" in outcome.fault.split(" ")[0]
         self.require("no-fault", not unexpected, outcome.fault)

@@ -35,7 +35,7 @@ class Seen(NamedTuple):
     memory: Mapping[str, int]
     """node -> free MiB"""
     good: frozenset[str]
-    """drbd instances both of whose copies are whole, on nodes that answer"""
+    """drbd instances both of whose copies are whole or being synchronized, on nodes that answer"""
     secondaries: Mapping[str, tuple[str, str]]
     """drbd instance -> its primary and its secondary"""
     was_out: frozenset[str]
@@ -102,7 +102,9 @@ def _drbd(world: World) -> list[dict[str, Any]]:
 
 
 def _is_good(world: World, name: str, nodes: tuple[str, str]) -> bool:
-    whole = {*nodes} == world.ganeti.data[name].whole
+    """Whether both copies are good, or the one that is not gets there by itself."""
+    data = world.ganeti.data[name]
+    whole = {*nodes} == data.whole or (data.resyncing and data.broken.isdisjoint(nodes))
     return whole and all(map(world.ganeti.answers, nodes))
 
 
