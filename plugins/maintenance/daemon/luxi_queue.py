@@ -84,9 +84,11 @@ class LuxiQueue:
     def unrecorded(self, incidents: Iterable[Incident]) -> Unrecorded:
         """What the queue has that no record knows; raises StewardError."""
         # Before the queue is read: what has ended meanwhile is there.
-        running = self._calls.running()
-        found = orphans_of(self._open.read(), running, incidents)
-        return Unrecorded(found, self._open.last)
+        running, recorded = self._calls.running(), [*incidents]
+        ids = {submission.id for incident in recorded for submission in incident.open}
+        known = not (self._notes and self._notes.without_record(ids) and self._before())
+        found = orphans_of(self._open.read(), running, recorded)
+        return Unrecorded(found, self._open.last, known)
 
     def routine(self, now: int, *, wanted: bool) -> Seen:
         """The jobs of routine work; raises StewardError."""

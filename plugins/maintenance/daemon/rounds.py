@@ -343,7 +343,7 @@ class Rounds:
             last_job=unrecorded.last_job,
             utc_offset=time.localtime(world.now / 10**9).tm_gmtoff,
             unreadable={fault.node: fault.text for fault in faults if fault.node},
-            routine_known=routine.known,
+            calls_known=unrecorded.known and routine.known,
             since=self._since,
             recent=self._recent,
         )

@@ -81,9 +81,10 @@ class Inputs(NamedTuple):
     """s; what local time, in which windows are configured, is ahead of UTC"""
     unreadable: Mapping[str, str] = MappingProxyType({})
     """uuid of a node with a record that cannot be read -> why"""
-    routine_known: bool = True
-    """whether ``world.routine`` has all jobs of routine work: a call whose answer was lost, and a
-    daemon that was killed, may have left some that the queue does not show yet"""
+    calls_known: bool = True
+    """whether ``world.routine`` and ``world.orphans`` have all jobs that no record names: a call
+    whose answer was lost, and a daemon that was killed, may have left some that the queue does not
+    show yet"""
     since: Mapping[str, Lasting] = MappingProxyType({})
     """`Decision.since` of the step before"""
     recent: Recent = Recent()

@@ -169,7 +169,7 @@ class Routine:
                 utc_offset=inputs.utc_offset,
                 unreadable=inputs.unreadable,
             )
-            if inputs.routine_known:
+            if inputs.calls_known:
                 self._plan(case)
             else:
                 if plugin in inputs.since:

@@ -226,8 +226,8 @@ class Tasks:
 
     def _is_free(self, uuid: str, task: Task) -> bool:
         """Whether nothing the task uses is reserved; reported."""
-        if task.step not in (TAG, UNTAG) and not self._ledger.inputs.routine_known:
-            what = "whether jobs of routine work were submitted a moment ago is not known yet"
+        if task.step not in (TAG, UNTAG) and not self._ledger.inputs.calls_known:
+            what = "whether jobs without a record were submitted a moment ago is not known yet"
             self._ledger.hold(uuid, "lookup", f"{what}; held: {task.reason}")
             return False
         names = self._reservations.conflict(task)

@@ -164,6 +164,10 @@ class CallNotes:
         """Whether the daemon before may have been handing this over at its end."""
         return self._before is None or submission in self._before
 
+    def without_record(self, recorded: Collection[str]) -> bool:
+        """Whether the daemon before was handing over a submission that is not among these."""
+        return self._before is not None and not self._before <= frozenset(recorded)
+
     @property
     def any_before(self) -> bool:
         """Whether it may have been handing over anything."""

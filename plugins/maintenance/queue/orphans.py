@@ -73,6 +73,8 @@ class Unrecorded(NamedTuple):
     """jobs of repairs that have not ended, by number"""
     last_job: int = 0
     """the highest number the queue has shown"""
+    known: bool = True
+    """see `Inputs.calls_known`"""
 
 
 def orphans_of(

@@ -31,7 +31,7 @@ class Seen(NamedTuple):
     jobs: tuple[RoutineJob, ...] = ()
     """see `World.routine`"""
     known: bool = True
-    """see `Inputs.routine_known`"""
+    """see `Inputs.calls_known`"""
     disks: Mapping[str, DiskHealth] = MappingProxyType({})
     """see `World.disks`"""
 

@@ -112,7 +112,7 @@ class Maintained:
         self.routine: RoutinePlanner = no_routine
         self.since: Mapping[str, Lasting] = {}
         self.recent = Recent()
-        self.routine_known = True
+        self.calls_known = True
 
     # What happens outside
 
@@ -187,7 +187,7 @@ class Maintained:
             jobs,
             dict(self.results),
             dict(self.found),
-            routine_known=self.routine_known,
+            calls_known=self.calls_known,
             since=self.since,
             recent=self.recent,
         )

@@ -168,3 +168,24 @@ def test_a_deleted_record_while_luxid_takes_its_job(fakes: Fakes, tmp_path: Path
         rounds.round()
         rounds.round()
         assert len(stand_in.submissions) == 2
+
+
+def test_a_deleted_record_and_a_daemon_that_is_killed_meanwhile(
+    fakes: Fakes, tmp_path: Path
+) -> None:
+    """No record names the submission of the first daemon: its notes do."""
+    kept = str(tmp_path / "notes")
+    CallNotes(kept).forget_before()
+    with process(tmp_path, CLUSTER) as luxi:
+        luxi.call("test.pace", 3600)
+        luxi.call("test.late", LATE)
+        daemon(fakes, luxi, wait=0, notes=kept).round()
+        signing_store(luxi).remove(known(luxi).uuid)
+        rounds, held = daemon(fakes, luxi, notes=kept), set[str]()
+        until = time.monotonic() + LATE + 20
+        while not luxi.rows("job", ("id",)) and time.monotonic() < until:
+            held |= {one.brake for one in rounds.round().held}
+        assert "lookup" in held
+        held |= {one.brake for one in rounds.round().held}
+        assert held >= {"orphan", "reserved"}
+        assert len(luxi.call("test.submitted")) == 1

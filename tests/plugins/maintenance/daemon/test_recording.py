@@ -61,7 +61,7 @@ INPUTS = Inputs(
     last_job=15,
     utc_offset=3600,
     unreadable={"n": "rule u is no record"},
-    routine_known=False,
+    calls_known=False,
     since={"rebalance": Lasting({"group g1": NOW}, {"group g1": {"0a 1": NOW}})},
     recent=Recent({"n 0a": NOW}, {"n live-repair": ((NOW - 5, "0a"), (NOW, "0b"))}),
 )

@@ -91,7 +91,7 @@ def test_what_the_step_gets(fakes: Fakes) -> None:
     rounds.round()
     first, second = fakes.inputs
     assert (first.world.routine, first.world.tagged_jobs) == ((RUNNING,), fakes.tagged)
-    assert (first.routine_known, first.unreadable) == (False, {"n": "rule u is no record"})
+    assert (first.calls_known, first.unreadable) == (False, {"n": "rule u is no record"})
     assert [first.since, second.since] == [{}, {"rebalance": Lasting({"g": 5})}]
     assert fakes.storage
 

@@ -233,11 +233,11 @@ def test_a_doubtful_submission_is_waited_for() -> None:
     """What lasts meanwhile goes on to last."""
     cluster, plans = working(first=[Wait("it has to last", "inst1")])
     cluster.round()
-    since, cluster.routine_known = {"inst1": cluster.now}, False
+    since, cluster.calls_known = {"inst1": cluster.now}, False
     plans.plans = {"first": [task("node2")]}
     assert cluster.round().routine == ()
     assert set(cluster.held()) == {"lookup"}
-    cluster.routine_known = True
+    cluster.calls_known = True
     assert names(cluster.round().routine) == ["first cluster"]
     assert plans.since("first") == [{}, since]
 
@@ -289,13 +289,13 @@ def test_what_a_repair_has_left_on_an_offline_node_stays_there() -> None:
 def test_repairs_wait_for_a_doubtful_submission() -> None:
     """Its jobs may use the same nodes and instances."""
     cluster, _ = working()
-    cluster.routine_known = False
+    cluster.calls_known = False
     cluster.report("node2", EVACUATE)
     decision = cluster.round()
     assert decision.started == ()
     held = [one.sentence for one in decision.held if one.brake == "lookup"]
     assert any(one.endswith("is not known yet; held: drain") for one in held)
-    cluster.routine_known = True
+    cluster.calls_known = True
     assert len(cluster.round().started) == 1
 
 

@@ -102,4 +102,6 @@ def _stays(world: World, records: Mapping[str, Row], uuid: str) -> bool:
     record = records.get(uuid, {})
     tried = record.get("retry_at", 0) + _AGAIN * SECOND
     used = any(one.get("open") for one in records.values() if one["node"] == record.get("node"))
+    name = record.get("node_name", "")
+    used |= any(name in one.nodes for one in world.checks.jobs.open)
     return canceled and not used and tried < world.clock.now

@@ -105,6 +105,9 @@ class Results:
             self._require("open-until-ended", not running, f"{text}: the command runs")
         unnamed = [] if before["acknowledged"] else sorted(jobs - {*after["jobs"], *luxid.purged})
         self._require("result", not unnamed, f"{text}: the record does not name {unnamed}")
+        # A job that has left the archive may never have been there, if no record names it.
+        gone = [luxid.purged[one] for one in {*luxid.purged} - {*before["jobs"]}]
+        states = [one for one in states if one not in gone]
         bad = [one for one in states if one["status"] in ("error", "canceled")]
         fields = ("status", "attempts", "retry_at")
         noted = any(before[one] != after[one] for one in fields)
