@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 
 from fault_world.checks import Broken
 from fault_world.clock import SECOND
+from fault_world.drawn.swarm import drawn_faults, drawn_hours
 from fault_world.faults import Fault
-from fault_world.swarm import drawn_faults, drawn_hours
 from fault_world.world import START, World
 
 #: Hours of calm until every incident has to have ended.

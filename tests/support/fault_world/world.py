@@ -16,13 +16,13 @@ from fault_world.causes.hardware import loses_power
 from fault_world.checks import Checks, record_of
 from fault_world.clock import SECOND, Clock
 from fault_world.daemon import Daemon, NodeDisk
+from fault_world.drawn.shapes import drawn_shape
 from fault_world.faults import Fault, Faults
 from fault_world.ganeti import Ganeti
 from fault_world.kinds import KINDS
 from fault_world.luxid import WorldLuxid
 from fault_world.old_luxid import OldLuxid
 from fault_world.operations import resynced
-from fault_world.shapes import drawn_shape
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.model.incident import (

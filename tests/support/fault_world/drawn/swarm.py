@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from random import Random
 from typing import TYPE_CHECKING, Final
 
+from fault_world.drawn.stories import story_faults
 from fault_world.faults import Fault
 from fault_world.kinds import KINDS, Kind
-from fault_world.stories import told_faults
 
 if TYPE_CHECKING:
     from fault_world.world import World
@@ -59,7 +59,7 @@ def drawn_faults(seed: str, hours: float, world: World) -> list[Fault]:
         random, at = Random(f"{seed} fault {name}"), 0.0
         while (at := at + random.expovariate(rate / 3600)) < hours * 3600:
             found.append(_fault(name, KINDS[name], round(at, 1), subjects, random))
-    return sorted([*found, *told_faults(seed, hours, world)])
+    return sorted([*found, *story_faults(seed, hours, world)])
 
 
 def _fault(name: str, kind: Kind, at: float, subjects: _Subjects, random: Random) -> Fault:

@@ -1,4 +1,4 @@
-"""Faults that hardly ever meet by chance in the order in which they matter, told one after another.
+"""Faults that hardly ever meet by chance in the order in which they matter, one after another.
 
 Each of them is a fault like any other: a history can be played without it.
 """
@@ -50,7 +50,7 @@ def _says(tag: str, after: tuple[float, float]) -> Event:
     return Event("tag-set", after, NODE, detail=tag)
 
 
-#: What a person has said of an incident that is long over.
+#: The word of a person about an incident that is long over.
 _OLD_WORD: Final = f"{STOPPED_TAG}00000000-0000-4000-8000-000000000000"
 #: A node runs, and neither Ganeti nor the daemon reaches it.
 _UNREACHED: Final = (
@@ -145,7 +145,7 @@ STORIES: Final[Mapping[str, Sequence[Event]]] = {
         Event("noded-hangs", (0, 0), NODE, 100),
     ),
     "canceled while it runs": (_ill("evacuate"), _says(CANCEL_TAG, (60, 300))),
-    "asked for the same again": (
+    "reports the same again": (
         Event("falls-ill", (0, 0), NODE, 300, "live-repair"),
         Event("daemon-killed", (20, 120)),
         Event("agent-forgets", (0, 60), NODE),
@@ -154,7 +154,7 @@ STORIES: Final[Mapping[str, Sequence[Event]]] = {
 }
 
 
-def told_faults(seed: str, hours: float, world: World) -> Iterator[Fault]:
+def story_faults(seed: str, hours: float, world: World) -> Iterator[Fault]:
     """The faults of the stories of a history."""
     random = Random(f"{seed} stories")
     for name in random.sample(sorted(STORIES), random.choice(_MANY)):
