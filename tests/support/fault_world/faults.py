@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from fault_world.luxid import Behaviour
+from ganeti_steward.plugins.maintenance.queue.submit import SUBMISSION_SOURCE
 
 if TYPE_CHECKING:
     from fault_world.world import World
@@ -41,13 +42,14 @@ class Surprise(NamedTuple):
     """What happens in the middle of the next call of a method, once."""
 
     method: str
-    """of luxid, or `COMMAND` or `POWER_OFF`"""
+    """of luxid, or `_SUBMIT`, `COMMAND` or `POWER_OFF`"""
     how: Behaviour = Behaviour()
     faults: tuple[Fault, ...] = ()
     """they happen then; their times are seconds from the begin of the call"""
 
 
-_SUBMIT: Final = "SubmitManyJobs"
+#: Jobs of a repair are handed over; others are handed over all the time, to look at disks.
+_SUBMIT: Final = "submission"
 _WRITE: Final = "ReplaceFilter"
 _LATE: Final = Behaviour(late=40, after=40, lost=True)
 _KILLED: Final = (Fault(1, "daemon-killed"),)
@@ -80,7 +82,9 @@ _SWITCHED_ON: Final = (
 #: What can happen in the middle of something; by chance it hardly ever does.
 SURPRISES: Final[Mapping[str, Surprise]] = {
     "killed-while-stored-late": Surprise(_SUBMIT, _LATE, _KILLED),
-    "deleted-while-stored-late": Surprise(_SUBMIT, _LATE, (Fault(1, "record-deleted"),)),
+    "deleted-while-stored-late": Surprise(
+        _SUBMIT, Behaviour(late=150, after=150, lost=True), (Fault(1, "record-deleted"),)
+    ),
     "master-left-while-stored-late": Surprise(_SUBMIT, _LATE, _REACHED),
     "archived-before-the-answer": Surprise(
         _SUBMIT, Behaviour(after=25, lost=True), (Fault(1, "archived-at-once", "", 300),)
@@ -123,11 +127,12 @@ class Faults:
         found = (one for one in self.active if one.kind == kind and subject in ("", one.subject))
         return next(found, None)
 
-    def of_call(self, method: str) -> Behaviour:
+    def of_call(self, method: str, request: bytes = b"") -> Behaviour:
         """How a call to luxid goes that begins now."""
         if not self.active:
             return Behaviour()
-        if surprise := self.surprise(method):
+        submits = SUBMISSION_SOURCE.encode() in request
+        if surprise := self.surprise(_SUBMIT if submits else method):
             return surprise.how
         how, draw = Behaviour(), self._world.draw
         if slow := self._now("slow-calls"):

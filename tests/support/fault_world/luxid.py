@@ -156,7 +156,7 @@ class WorldLuxi(Luxi):
         if self._node != world.ganeti.master or not luxid.running:
             self._wait(0.001)
             raise NotReached(f"luxid is stopped: nothing listens at {self._path}")
-        how = world.faults.of_call(method)
+        how = world.faults.of_call(method, request)
         luxid.made += 1
         connection, start = luxid.made, luxid.starts
         luxid.connections[connection] = start

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fault_world.checks.effects import Effect, changes, effects_of, only_tags
 from fault_world.checks.seen import repaired
-from fault_world.checks.tasks import OwnJob, Tasks
+from fault_world.checks.tasks import OwnJob, Tasks, nanoseconds
 from fault_world.checks.texts import shown, texts
 from fault_world.clock import SECOND
 from ganeti_steward.plugins.maintenance.queue.submit import SUBMISSION_SOURCE
@@ -26,6 +26,8 @@ Require = Callable[[str, bool, str], None]
 #: Seconds for which disks have to have been good before it counts that they were: they are queried
 #: by jobs, and what these found is used for a while.
 _GOOD_FOR: Final = 180.0
+#: As many jobs that have ended are kept.
+_KEPT: Final = 50
 
 
 class Jobs:
@@ -36,6 +38,8 @@ class Jobs:
         self._handed_over: Counter[str] = Counter()
         """id of a submission -> how many calls have handed it over"""
         self._open: list[OwnJob] = []
+        self._ended: list[OwnJob] = []
+        """the last ones that have ended"""
         self._reports: dict[str, int] = {}
         """node -> when its agent last reported a fault"""
         self._grounds: dict[str, bool] = {}
@@ -62,8 +66,15 @@ class Jobs:
         luxid = self._world.luxid
         ended = {number for number, row in luxid.queue.rows.items() if row["end_ts"]}
         ended |= luxid.never_stored | luxid.purged.keys()
+        self._ended += [one for one in self._open if one.number in ended]
+        del self._ended[:-_KEPT]
         self._open = [one for one in self._open if one.number not in ended]
         return self._open
+
+    def _unseen(self, seen: Seen) -> list[OwnJob]:
+        """Those that have ended since a daemon began to read the cluster: it cannot see it."""
+        rows = ((one, self._world.luxid.job(one.number)) for one in self._ended)
+        return [one for one, row in rows if row and nanoseconds(row["end_ts"]) > seen.at]
 
     # Submissions
 
@@ -147,7 +158,7 @@ class Jobs:
         for one in self.open:
             both = sorted(one.instances & own.instances)
             self._require("one-task", not both, f"{both} in jobs {one.number} and {own.number}")
-        self._tasks.judge(own, job, seen, self._open)
+        self._tasks.judge(own, job, seen, [*self._open, *self._unseen(seen)])
         self._open.append(own)
         effects = effects_of(job, self._world.ganeti)
         for operation, effect in zip(job, effects, strict=True):

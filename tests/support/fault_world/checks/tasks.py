@@ -100,7 +100,7 @@ class Tasks:
         text = f"{text} is tried again after {len(failed)} failures"
         self._require("retried", len(failed) < settings.move_attempts, text)
         if failed and not self._world.jumped:
-            last = max(_nanoseconds(row["end_ts"]) for row in failed)
+            last = max(nanoseconds(row["end_ts"]) for row in failed)
             passed = (self._world.clock.now - last) / SECOND
             text = f"{text}, {passed:.0f} s after the last"
             self._require("retried", passed >= settings.retry_delay, text)
@@ -128,5 +128,6 @@ class Tasks:
         return row if row and row["status"] in ("error", "canceled") else None
 
 
-def _nanoseconds(time: Sequence[int]) -> int:
+def nanoseconds(time: Sequence[int]) -> int:
+    """A time of luxid as ns since the epoch."""
     return (time[0] * 10**6 + time[1]) * 1000

@@ -17,13 +17,14 @@ if TYPE_CHECKING:
     from fault_world.world import World
 
 #: How many stories a history has.
-_MANY: Final = (0, 0, 1, 1, 1, 2)
+_MANY: Final = (0, 1, 1, 1, 2, 2)
 #: The share of the time of a history in which stories begin.
 _BEGINNING: Final = 0.4
 
 NODE: Final = "node"
 PEER: Final = "peer"
 OTHER: Final = "other"
+OTHERS: Final = "others"
 MASTER: Final = "master"
 COPIES: Final = "copies"
 """every instance that runs on the node and has another copy"""
@@ -114,9 +115,8 @@ STORIES: Final[Mapping[str, Sequence[Event]]] = {
         _ill("evacuate", after=(0, 120)),
         _ill("live-repair", PEER, (0, 200)),
     ),
-    "others are drained, or off": (
-        Event("node-drained", (0, 0), OTHER),
-        Event("node-drained", (0, 60), PEER),
+    "the others are drained": (
+        Event("node-drained", (0, 0), OTHERS),
         _ill("evacuate"),
     ),
     "nothing has an effect": (Event("no-effect", (0, 0), "", 1800), _ill("evacuate")),
@@ -128,6 +128,24 @@ STORIES: Final[Mapping[str, Sequence[Event]]] = {
         Event("failing-operations", (0, 0), "", 600, "1"),
         Event("archived-at-once", (0, 0), "", 1200, "removed"),
         _ill("evacuate"),
+    ),
+    "its record is deleted while its jobs are stored late": (
+        _ill("evacuate"),
+        Event("locks-held", (30, 120), COPIES),
+        Event("surprise", (0, 0), "", 900, "deleted-while-stored-late"),
+        Event("watcher-runs", (60, 100)),
+    ),
+    "records are not written": (
+        _ill("evacuate"),
+        Event("records-fail", (20, 150), "", 300, "1"),
+    ),
+    "deposed between the record and the submission": (
+        Event("surprise", (0, 0), "", 900, "stopped-and-deposed-once-recorded"),
+        _ill("evacuate"),
+    ),
+    "everything is slow": (
+        _ill("evacuate"),
+        Event("slow-calls", (30, 120), "", 1800, "25"),
     ),
     "canceled while its jobs are held": (
         Event("jobs-held", (0, 0), "", 1200, "PAUSE daemon"),
@@ -182,6 +200,7 @@ def _cast(random: Random, world: World) -> Mapping[str, Sequence[str]]:
         NODE: [node],
         PEER: [random.choice(peers or others or [node])],
         OTHER: [random.choice(others or [node])],
+        OTHERS: others,
         MASTER: [master],
         COPIES: _names(copies),
     }
