@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from ganeti_steward.core.model.cluster import Cluster
 
 
+#: Why a roll leaves out the master.
+_MASTER: Final = "it is the master (--with-master requests its maintenance as well)"
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """One sub-command each."""
     what = add_subcommands(parser, "WHAT")
@@ -57,6 +61,7 @@ def _roll_options(one: argparse.ArgumentParser) -> None:
         one,
         {
             "gnt-steward maintenance roll --all": "one node after the other, but for the master",
+            "gnt-steward maintenance roll --all --with-master": "the master too, after the others",
             "gnt-steward maintenance roll -G rack1 --dry-run": "print what would happen",
         },
         statuses={EXIT_FAILURE: "a node cannot be away; nothing is requested then"},
@@ -74,6 +79,11 @@ def _finish_request(one: argparse.ArgumentParser) -> None:
         "command:NAME (a repair command of its agent), or power (Ganeti's out-of-band program)"
     )
     one.add_argument("--work", type=_work, default=BY_ADMIN, metavar="WORK", help=text)
+    text = (
+        "the master too: it comes last, and waits until another node is the master "
+        "(gnt-cluster master-failover there)"
+    )
+    one.add_argument("--with-master", action="store_true", help=text)
     text = "at most N nodes are away at the same time, and at most as many as most-nodes"
     one.add_argument("--at-once", type=maintenance_plan.positive, metavar="N", help=text)
     text = "print the moves that would be made, and request nothing"
@@ -95,8 +105,10 @@ def _request(options: argparse.Namespace) -> int:
     client, cluster = live_client(options), read_source(options).cluster
     names = maintenance_plan.node_names(options, cluster)
     if options.all or options.group:
-        names = list(_without(cluster, names))
-    faults = requests.in_the_way(cluster, names, requests.requests_of(client))
+        names = list(_without(cluster, names, options.with_master))
+    faults = requests.in_the_way(
+        cluster, names, requests.requests_of(client), with_master=options.with_master
+    )
     if options.work == POWER:
         faults += requests.without_power(client, names)
     if faults:
@@ -105,6 +117,7 @@ def _request(options: argparse.Namespace) -> int:
     maintenance_plan.print_impossible(roll)
     if roll.impossible:
         return EXIT_FAILURE
+    tables.print_notes(maintenance_plan.of_the_master(roll, cluster))
     if options.dry_run:
         print(maintenance_plan.summary(roll))
         tables.print_lines(
@@ -125,11 +138,12 @@ def _request(options: argparse.Namespace) -> int:
     return EXIT_OK
 
 
-def _without(cluster: Cluster, names: Sequence[str]) -> Iterator[str]:
+def _without(cluster: Cluster, names: Sequence[str], with_master: bool) -> Iterator[str]:
     """The nodes that a roll takes, with a note for each other one."""
     for name in names:
         node = cluster.node(name)
-        why = "it is offline" if node.offline else "it is the master" if node.master else ""
+        master = node.master and not with_master
+        why = "it is offline" if node.offline else _MASTER if master else ""
         if why:
             tables.print_notes([f"{name} is left out: {why}"])
         else:

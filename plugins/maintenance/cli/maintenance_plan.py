@@ -209,18 +209,23 @@ def _helps(text: str) -> str:
 def _notes(roll: Roll, cluster: Cluster) -> Iterator[str]:
     for name, why in roll.left_out:
         yield f"{name} is left out: {why}"
+    yield from of_the_master(roll, cluster)
+    for number, one in enumerate(roll.rounds, 1):
+        for short in one.shortages:
+            yield (
+                f"round {number}: {short.node} would have to keep {short.needed} MiB free for N+1 "
+                f"and has {short.free} MiB"
+            )
+
+
+def of_the_master(roll: Roll, cluster: Cluster) -> Iterator[str]:
+    """What has to be done where the master is among the nodes."""
     away = {name for one in roll.rounds for name in one.nodes}
     for node in cluster.nodes:
         if node.master and node.name in away:
             yield (
                 f"{node.name} is the master and comes last: before it is away another node has to "
                 "be the master (gnt-cluster master-failover there)"
-            )
-    for number, one in enumerate(roll.rounds, 1):
-        for short in one.shortages:
-            yield (
-                f"round {number}: {short.node} would have to keep {short.needed} MiB free for N+1 "
-                f"and has {short.free} MiB"
             )
 
 

@@ -108,18 +108,25 @@ def _incident(node: Node, request: Maintenance, now: int, reason: str) -> Incide
 
 
 def in_the_way(
-    cluster: Cluster, names: Sequence[str], known: Sequence[RequestedMaintenance]
+    cluster: Cluster,
+    names: Sequence[str],
+    known: Sequence[RequestedMaintenance],
+    *,
+    with_master: bool,
 ) -> list[str]:
-    """Why a request for these nodes is refused, a sentence each."""
+    """Why a request for these nodes is refused, a sentence each.
+
+    ``with_master``: whether the maintenance of the master may be requested, which waits then.
+    """
     active = {recorded.incident.node for recorded in known if recorded.incident.active}
     nodes = [cluster.node(name) for name in names]
     faults = [f"{node.name} has an active maintenance" for node in nodes if node.uuid in active]
     faults += [f"{node.name} is offline" for node in nodes if node.offline]
     faults += [
         f"{node.name} is the master: another node has to be the master first (gnt-cluster "
-        "master-failover there)"
+        "master-failover there); --with-master requests it, and it waits for that"
         for node in nodes
-        if node.master
+        if node.master and not with_master
     ]
     return faults
 

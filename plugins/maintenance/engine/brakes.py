@@ -135,12 +135,24 @@ def _master(case: RepairCase) -> Held | None:
         return None
     if request and request.worked:
         return None  # it is only taken back
+    there = (request and _next_master(case.world)) or "there"
     return braked(
         case,
         "master",
         f"node {case.node.name} is the master: it cannot be drained before another node is the "
-        "master (gnt-cluster master-failover there)",
+        f"master (gnt-cluster master-failover {there})",
     )
+
+
+def _next_master(world: World) -> str:
+    """Where the master may go now, with what else is about to be done; empty: to no node."""
+    busy = {incident.node for incident in world.incidents.values() if incident.state.active}
+    free = [
+        node.name
+        for node in world.cluster.nodes
+        if node.master_candidate and node.live and node.usable and node.uuid not in busy
+    ]
+    return f"on {min(free)}, about which nothing is requested" if free else ""
 
 
 def _most_nodes(case: RepairCase) -> Held | None:

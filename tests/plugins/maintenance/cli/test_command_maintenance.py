@@ -137,6 +137,24 @@ def test_a_roll_leaves_out_the_master_and_dry_run_writes_nothing(
     assert len({one.first_seen for one in cluster.incidents}) == 3
 
 
+def test_the_master_is_requested_last(call: Caller, cluster: Cluster) -> None:
+    """And waits; the note has the command that an admin runs."""
+    done = call("roll", "--all", "--stop", "--with-master")
+    assert done.status == 0, done.err
+    assert "n1.test is the master and comes last: " in done.err
+    assert "(gnt-cluster master-failover there)" in done.err
+    assert "is left out" not in done.err
+    names = [one.node_name for one in cluster.incidents]
+    assert (sorted(names[:3]), names[3]) == (["n2.test", "n3.test", "n4.test"], "n1.test")
+
+
+def test_the_master_alone(call: Caller, cluster: Cluster) -> None:
+    assert "--with-master requests it" in call("start", "n1").err
+    done = call("start", "n1", "--stop", "--with-master")
+    assert (done.status, len(cluster.rows)) == (0, 1)
+    assert "n1.test is the master and comes last: " in done.err
+
+
 def test_states(call: Caller, cluster: Cluster) -> None:
     call("start", "n2")
     (found,) = cluster.incidents

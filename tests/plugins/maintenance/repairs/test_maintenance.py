@@ -221,6 +221,28 @@ def test_it_waits_while_anything_else_is_wrong() -> None:
     assert "is the master" in waits(cluster, master)
 
 
+def test_the_master_waits_until_another_node_is_the_master() -> None:
+    """The sentence names a candidate about which nothing is requested, once there is one."""
+    cluster = Upkept()
+    first, master = cluster.request("node2"), cluster.request("node1")
+    for name in ("node2", "node3"):
+        cluster.change(name, master_candidate=True)
+    cluster.change("node3", drained=True)
+    cluster.run()
+    assert "is the master (gnt-cluster master-failover there)" in waits(cluster, master)
+    cluster.done(first)
+    cluster.run()
+    assert cluster.records[first.uuid].state.succeeded
+    there = "gnt-cluster master-failover on node2, about which nothing is requested"
+    assert there in waits(cluster, master)
+    assert not cluster.nodes["uuid-node1"].drained
+    cluster.change("node1", master=False)
+    cluster.change("node2", master=True)
+    cluster.run()
+    assert "node1 is ready" in waits(cluster, master)
+    assert cluster.nodes["uuid-node1"].drained
+
+
 def test_a_node_that_has_become_the_master_is_taken_back() -> None:
     """Nothing is begun on the master, and nothing more is taken from it."""
     cluster = Upkept()
