@@ -27,7 +27,7 @@ from ganeti_steward.plugins.maintenance.engine.ledger import Ledger, command_key
 from ganeti_steward.plugins.maintenance.engine.reservations import Reservations
 from ganeti_steward.plugins.maintenance.engine.transitions import Event
 from ganeti_steward.plugins.maintenance.engine.work import with_boot
-from ganeti_steward.plugins.model.incident import Incident, Submission
+from ganeti_steward.plugins.model.incident import STOPPED_TAG, Incident, Submission
 from ganeti_steward.plugins.model.operations import remove_tags, set_tags
 from ganeti_steward.plugins.model.task import (
     AFTERWARDS,
@@ -103,10 +103,11 @@ class Tasks:
     # Tags of results
 
     def tag(self) -> None:
-        """Set and remove the tags of results."""
-        for incident in self._ledger.all(lambda one: not one.active):
+        """Set and remove the tags of results, and words of people that are not true any more."""
+        world = self._ledger.world
+        for incident in self._ledger.all(lambda one: True):
             node = self._ledger.node(incident)
-            task = node and _tag_task(incident, node)
+            task = node and (_word_task(incident, node, world) or _tag_task(incident, node))
             if node and task and not any(one.step in (TAG, UNTAG) for one in incident.open):
                 case = self._case(incident, node)
                 self._start_afterwards(case, FOR_TAGS, task, "tag")
@@ -241,7 +242,8 @@ class Tasks:
             return
         ledger, uuid = self._ledger, incident.uuid
         self._reservations.reserve(task)
-        ledger.happen(uuid, Event.STARTED, task.reason)
+        if task.step not in AFTERWARDS:
+            ledger.happen(uuid, Event.STARTED, task.reason)
         current = ledger.incidents[uuid]._replace(demoted=incident.demoted)
         submission = Submission(
             _submission_id(uuid, task.step, ledger.now),
@@ -297,8 +299,20 @@ def _submission_id(uuid: str, step: str, now: int) -> str:
     return str(uuid5(NAMESPACE_URL, f"{uuid} {step} {now}"))
 
 
+def _word_task(incident: Incident, node: Node, world: World) -> Task | None:
+    """Remove the word that the node is off, where it answers: it must not count the next time."""
+    words = [tag for tag in (incident.stopped_tag, f"{STOPPED_TAG}{node.uuid}") if tag in node.tags]
+    if node.offline or not words or not world.answers(node.name):
+        return None
+    reason = f"remove {', '.join(words)} from node {node.name}: it is not off, for it answers"
+    job = [remove_tags("node", node.name, words)]
+    return Task(UNTAG, frozenset({node.name}), frozenset(), reason, (job,))
+
+
 def _tag_task(incident: Incident, node: Node) -> Task | None:
     """What is to be tagged on the node, or removed from it; None when all is as it should be."""
+    if incident.active:
+        return None
     nodes = frozenset({node.name})
     what = "canceled" if incident.state.withdrawn else "completed"
     if incident.state.withdrawn or (incident.maintenance and incident.state.handled):

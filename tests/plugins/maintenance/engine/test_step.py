@@ -362,3 +362,35 @@ def test_the_same_inputs_give_the_same_decision() -> None:
     assert cluster.decide() == cluster.decide()
     assert isinstance(cluster.observations["uuid-node2"], Reported)
     assert cluster.now % SECOND == 0
+
+
+@pytest.mark.parametrize(
+    ("facts", "removed"),
+    [({}, False), ({"missing": ()}, True), ({"missing": (), "offline": True}, False)],
+)
+def test_the_word_that_a_node_is_off_ends_when_it_answers(
+    facts: dict[str, object], removed: bool
+) -> None:
+    """It must not count the next time."""
+    cluster = Maintained()
+    cluster.report("node2", EVACUATE)
+    cluster.round()
+    found, uuid = cluster.incident("node2"), "uuid-node2"
+    words = {found.stopped_tag, f"maintd:stopped:{uuid}"}
+    for word in words:
+        cluster.tag("node2", word)
+    cluster.change("node2", **facts)
+    cluster.run()
+    left = words & {*cluster.nodes[uuid].tags}
+    assert left == (set() if removed else words)
+
+
+def test_to_remove_a_word_begins_no_repair() -> None:
+    cluster = Maintained(config=CONFIG._replace(hold_time=3600))
+    cluster.report("node2", EVACUATE)
+    cluster.change("node2", missing=())
+    cluster.round()
+    cluster.tag("node2", cluster.incident("node2").stopped_tag)
+    cluster.run()
+    assert cluster.incident("node2").status == NOTED
+    assert cluster.nodes["uuid-node2"].tags == ()

@@ -18,6 +18,8 @@ Require = Callable[[str, bool, str], None]
 
 _STOPS: Final = frozenset(("OP_INSTANCE_FAILOVER", "OP_INSTANCE_SHUTDOWN"))
 _MOVES: Final = frozenset(("OP_INSTANCE_MIGRATE", "OP_INSTANCE_FAILOVER"))
+#: Parameters that name a node.
+_NODES: Final = ("node_name", "target_node", "remote_node")
 #: Steps whose failures are counted for each instance.
 _TRIED: Final = frozenset(("move", "replace-disks"))
 
@@ -71,6 +73,11 @@ class Tasks:
 
     def _apart(self, own: OwnJob, one: OwnJob) -> None:
         """A node has one task at a time."""
+        if one.incident in self._world.checks.deleted:
+            # No record has it: a daemon knows what its operations name.
+            ops = (self._world.luxid.job(one.number) or {"ops": ()})["ops"]
+            named = {op.get(key) for op in ops for key in _NODES}
+            one = one._replace(node="", nodes=one.nodes & named)
         same = bool(one.incident) and one.node == own.node
         text = f"{own.step} of {own.node}, and job {one.number} ({one.step}) has not ended"
         self._require("one-task", not same, text)
