@@ -38,6 +38,13 @@ def pair(fleet: Fleet, node: int, other: int) -> NodeObstacle:
     return NodeObstacle(fleet.name(node), "", sentence)
 
 
+def no_copy(node: str, instance: str) -> NodeObstacle:
+    """With copies that are to leave: no other node has room for one."""
+    sentence = f"no other node of the group may take the copy of the disks of {instance}"
+    helps = f"without --full the copy stays, and {instance} has one only while the node is away"
+    return NodeObstacle(node, instance, sentence, helps)
+
+
 def refused(fleet: Fleet, member: Member) -> NodeObstacle:
     """An instance cannot migrate, and the request does not say what to do with it."""
     gib = member.demand.instance.disk_space / 1024

@@ -32,7 +32,11 @@ def seconds_of(one: Round, pace: Pace, *, returns: bool) -> float:
         by_node.setdefault(leave.source, []).append(_seconds(leave, pace))
     # As many at once as that allows, and never faster than the longest move.
     nodes = (max(*each, sum(each) / pace.at_once) for each in by_node.values())
-    return max(nodes, default=0.0) * (2 if returns else 1)
+    leaving = max(nodes, default=0.0) * (2 if returns else 1)
+    copied: dict[str, float] = {}
+    for copy in one.copies:
+        copied[copy.source] = copied.get(copy.source, 0.0) + copy.copied / pace.copied_per_second
+    return leaving + max(copied.values(), default=0.0) / pace.at_once
 
 
 def _seconds(leave: Leave, pace: Pace) -> float:

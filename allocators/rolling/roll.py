@@ -7,11 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ganeti_steward.allocators.rolling.away import Away, Shortage
+from ganeti_steward.allocators.rolling.copies import CopiesLeft, Copy, copies_leave, with_copies
 from ganeti_steward.allocators.rolling.fleet import REFUSE, SHUT_DOWN, Fleet
+from ganeti_steward.allocators.rolling.obstacles import NodeObstacle, no_copy
 from ganeti_steward.allocators.rolling.rounds import EFFORT, FoundRounds, RoundLimits, find_rounds
+from ganeti_steward.core.model.context import Context
+from ganeti_steward.core.model.site_rules import NoSiteRules
 
 if TYPE_CHECKING:
-    from ganeti_steward.allocators.rolling.obstacles import NodeObstacle
     from ganeti_steward.core.model.cluster import Cluster, Instance, Node
     from ganeti_steward.core.model.site_rules import SiteRules
 
@@ -26,6 +29,8 @@ class RollOptions(NamedTuple):
     """whether instances go home after each round"""
     kvm_memory: int = 0
     """MiB that the system of a KVM node itself takes; 0: as the node reports"""
+    full: bool = False
+    """whether copies of instances that run elsewhere leave the nodes as well; they stay there"""
 
 
 _USUAL: Final = RollOptions()
@@ -56,6 +61,8 @@ class Round(NamedTuple):
     """drbd instances that have one copy only, meanwhile"""
     shortages: tuple[Shortage, ...]
     """nodes that do not fail N+1 otherwise"""
+    copies: tuple[Copy, ...] = ()
+    """copies of disks that leave after that"""
 
 
 class Roll(NamedTuple):
@@ -81,7 +88,7 @@ def plan_roll(
     out = {name: why for name in names if (why := _left_out(cluster.node(name)))}
     nodes = [name for name in dict.fromkeys(names) if name not in out]
     search = _RollPlanner(options, site_rules)
-    rounds, impossible = (search.returning if options.returns else search.staying)(cluster, nodes)
+    rounds, impossible = search.planned(cluster, nodes)
     return Roll(tuple(_master_last(cluster, rounds)), tuple(impossible), tuple(out.items()))
 
 
@@ -93,6 +100,14 @@ class _RollPlanner:
     def __init__(self, options: RollOptions, site_rules: SiteRules | None) -> None:
         self._options, self._site_rules = options, site_rules
         self._rng = random.Random(0)
+
+    def planned(
+        self, cluster: Cluster, names: Sequence[str]
+    ) -> tuple[list[Round], Sequence[NodeObstacle]]:
+        """By what is to stay where it went."""
+        if self._options.full:
+            return self.full(cluster, names)
+        return (self.returning if self._options.returns else self.staying)(cluster, names)
 
     def returning(
         self, cluster: Cluster, names: Sequence[str]
@@ -107,17 +122,51 @@ class _RollPlanner:
         """Each round begins with what the one before has left."""
         rounds: list[Round] = []
         left = list(names)
-        while True:
-            wanted = _cheapest(cluster, left) if self._options.limits.at_once == 1 else [left]
-            for some in wanted:
-                found = self._found(cluster, some, 0)
-                if found.rounds:
-                    break
-            else:
-                return rounds, [*self._found(cluster, left, 0).impossible]
-            rounds.append(_round(cluster, found.rounds[0]))
-            cluster = moved(cluster, rounds[-1].leaves)
-            left = [name for name in left if name not in rounds[-1].nodes]
+        while one := self._next(cluster, left):
+            rounds.append(one)
+            cluster = moved(cluster, one.leaves)
+            left = [name for name in left if name not in one.nodes]
+        return rounds, [*self._found(cluster, left, 0).impossible]
+
+    def full(
+        self, cluster: Cluster, names: Sequence[str]
+    ) -> tuple[list[Round], list[NodeObstacle]]:
+        """Each round begins with the copies where the one before has left them."""
+        rounds, stuck = list[Round](), list[NodeObstacle]()
+        left = trying = list(names)
+        while one := self._next(cluster, trying):
+            found = self._copies(cluster, one)
+            if not found.stuck:
+                rounds.append(one._replace(copies=found.copies, one_copy=()))
+                cluster = with_copies(moved(cluster, self._lasting(cluster, one)), found.copies)
+                left = trying = [name for name in left if name not in one.nodes]
+                continue
+            node, instance = found.stuck[0]
+            # It may have a place where fewer nodes are away.
+            trying = [name for name in one.nodes if name != node]
+            if not trying:
+                stuck.append(no_copy(node, instance))
+                left = trying = [name for name in left if name != node]
+        return rounds, [*stuck, *self._found(cluster, left, 0).impossible]
+
+    def _copies(self, cluster: Cluster, one: Round) -> CopiesLeft:
+        context = Context(site_rules=self._site_rules or NoSiteRules())
+        then = moved(cluster, one.leaves)
+        return copies_leave(then, one.nodes, context, self._options.kvm_memory)
+
+    def _lasting(self, cluster: Cluster, one: Round) -> list[Leave]:
+        """What does not come back: drbd instances have no disks on the node any more."""
+        drbd = {each.name for each in cluster.instances if each.template == "drbd"}
+        return [each for each in one.leaves if not self._options.returns or each.instance in drbd]
+
+    def _next(self, cluster: Cluster, left: Sequence[str]) -> Round | None:
+        """The first round of these nodes."""
+        wanted = _cheapest(cluster, left) if self._options.limits.at_once == 1 else [left]
+        for some in wanted:
+            found = self._found(cluster, some, 0)
+            if found.rounds:
+                return _round(cluster, found.rounds[0])
+        return None
 
     def _found(self, cluster: Cluster, names: Sequence[str], effort: int) -> FoundRounds:
         options = self._options

@@ -190,6 +190,8 @@ class Maintenance(NamedTuple):
     """as many nodes may be away or under repair while it goes on; 0: as many as ``most-nodes``"""
     gone: bool = False
     """whether the node has not answered since then, at least once"""
+    full: bool = False
+    """whether copies of instances that run on other nodes leave as well"""
 
 
 def action_severity(action: str) -> int:

@@ -22,6 +22,7 @@ from ganeti_steward.plugins.model.incident import Maintenance
 from ganeti_steward.plugins.model.works import BY_ADMIN, POWER, is_work
 
 if TYPE_CHECKING:
+    from ganeti_steward.allocators.rolling.roll import Roll
     from ganeti_steward.core.model.cluster import Cluster
 
 
@@ -72,6 +73,7 @@ def _roll_options(one: argparse.ArgumentParser) -> None:
 
 def _finish_request(one: argparse.ArgumentParser) -> None:
     maintenance_plan.add_choice(one)
+    maintenance_plan.add_full(one)
     text = "instances stay where they went"
     one.add_argument("--no-return", action="store_true", help=text)
     text = (
@@ -120,22 +122,30 @@ def _request(options: argparse.Namespace) -> int:
     tables.print_notes(maintenance_plan.of_the_master(roll, cluster))
     if options.dry_run:
         print(maintenance_plan.summary(roll))
-        tables.print_lines(
-            f"{leave.instance}: {leave.how} {leave.source} {leave.target}".rstrip()
-            for one in roll.rounds
-            for leave in one.leaves
-        )
+        tables.print_lines(_moves(roll))
         return EXIT_OK
     nodes = [cluster.node(name) for one in roll.rounds for name in one.nodes]
     request = Maintenance(
         maintenance_plan.choice(options),
         not options.no_return,
         work=options.work,
-        at_once=options.at_once or 0,
+        # Copies of two nodes that are away may have no place, those of one have.
+        at_once=options.at_once or int(options.full),
+        full=options.full,
     )
     for incident in requests.write_requests(options, nodes, request, options.reason or ""):
         print(f"Requested maintenance of {incident.node_name}: incident {incident.uuid}.")
     return EXIT_OK
+
+
+def _moves(roll: Roll) -> Iterator[str]:
+    """What would move in each round, a line each."""
+    for one in roll.rounds:
+        for leave in one.leaves:
+            yield f"{leave.instance}: {leave.how} {leave.source} {leave.target}".rstrip()
+        for copy in one.copies:
+            gib = f"{copy.copied / 1024:.1f} GiB"
+            yield f"{copy.instance}: replace-disks {copy.source} {copy.target} ({gib})"
 
 
 def _without(cluster: Cluster, names: Sequence[str], with_master: bool) -> Iterator[str]:

@@ -74,6 +74,7 @@ def plan_options(one: argparse.ArgumentParser) -> None:
     )
     add_nodes(one)
     add_choice(one)
+    add_full(one)
     one.add_argument("--at-once", type=positive, metavar="N", help="at most N nodes in a round")
     text = "no node that stays may fail N+1 because of a round"
     one.add_argument("--n1", action="store_true", help=text)
@@ -101,6 +102,15 @@ def add_choice(parser: argparse.ArgumentParser) -> None:
     either.add_argument("--stop", action="store_true", help=text)
     text = "they go to another node, stopped while their disks are copied"
     either.add_argument("--move", action="store_true", help=text)
+
+
+def add_full(parser: argparse.ArgumentParser) -> None:
+    """Whether copies leave, too."""
+    text = (
+        "copies of drbd instances leave as well, so that all have two copies while the node is "
+        "away; the instances stay where they went"
+    )
+    parser.add_argument("--full", action="store_true", help=text)
 
 
 def add_pace(parser: argparse.ArgumentParser) -> None:
@@ -156,7 +166,7 @@ def planned(
     from ganeti_steward.allocators.rolling.rounds import RoundLimits
 
     limits, rules = RoundLimits(at_once, n1), _site_rules(configuration(ALLOCATION), names)
-    wanted = RollOptions(choice(options), limits, returns=not options.no_return)
+    wanted = RollOptions(choice(options), limits, returns=not options.no_return, full=options.full)
     with progress("planning rounds"):
         return plan_roll(cluster, names, wanted, rules)
 
@@ -264,13 +274,16 @@ def _row(number: int, one: Round, seconds: float) -> Mapping[str, tables.Value]:
         "migrations": counts["migrate"],
         "failovers": counts["failover"],
         "stopped": counts["shutdown"] + counts["move"],
-        "copied": _gib(sum(leave.copied for leave in one.leaves)),
+        "copied": _gib(_copied(one)),
         "one-copy": len(one.one_copy),
         "n1": [short.node for short in one.shortages],
         "minutes": _minutes(seconds),
         "moves": [
-            f"{leave.instance}:{leave.how}" + (f":{leave.target}" if leave.target else "")
-            for leave in one.leaves
+            *(
+                f"{leave.instance}:{leave.how}" + (f":{leave.target}" if leave.target else "")
+                for leave in one.leaves
+            ),
+            *(f"{copy.instance}:replace-disks:{copy.target}" for copy in one.copies),
         ],
     }
 
@@ -287,20 +300,38 @@ def _move_rows(roll: Roll) -> Iterator[Mapping[str, tables.Value]]:
                 "memory": leave.memory,
                 "copied": _gib(leave.copied),
             }
+        for copy in one.copies:
+            yield {
+                "round": number,
+                "instance": copy.instance,
+                "how": "replace-disks",
+                "from": copy.source,
+                "to": copy.target,
+                "memory": 0,
+                "copied": _gib(copy.copied),
+            }
 
 
 def _gib(mebibytes: int) -> str:
     return f"{mebibytes / 1024:.1f}"
 
 
+def _copied(one: Round) -> int:
+    """MiB of disks that a round copies, as instances leave."""
+    leaving = sum(leave.copied for leave in one.leaves)
+    return leaving + sum(copy.copied for copy in one.copies)
+
+
 def summary(roll: Roll) -> str:
     """Rounds, nodes, instances and GiB in one line."""
     leaves = [leave for one in roll.rounds for leave in one.leaves]
     nodes = sum(len(one.nodes) for one in roll.rounds)
-    copied = sum(leave.copied for leave in leaves)
+    copies = [copy for one in roll.rounds for copy in one.copies]
+    copied = sum(map(_copied, roll.rounds))
+    also = f"the copies of {len(copies)} go to other nodes, " if copies else ""
     return (
         f"{counted(len(roll.rounds), 'round')} for {counted(nodes, 'node')}, "
-        f"{counted(len(leaves), 'instance')} leave, {_gib(copied)} GiB copied"
+        f"{counted(len(leaves), 'instance')} leave, {also}{_gib(copied)} GiB copied"
     )
 
 
@@ -311,6 +342,7 @@ def as_data(roll: Roll, times: Sequence[float]) -> dict[str, object]:
             {
                 "nodes": one.nodes,
                 "leaves": [leave._asdict() for leave in one.leaves],
+                "copies": [copy._asdict() for copy in one.copies],
                 "one_copy": one.one_copy,
                 "shortages": [short._asdict() for short in one.shortages],
                 "seconds": round(seconds, 1),

@@ -16,34 +16,18 @@ from ganeti_steward.core.model.context import Context
 from ganeti_steward.core.model.opcodes import Job
 from ganeti_steward.plugins.maintenance.config import DRAINED
 from ganeti_steward.plugins.maintenance.engine.work import why_not_back
-from ganeti_steward.plugins.maintenance.repairs.case import NodeCase, NodeRepair, no_node
+from ganeti_steward.plugins.maintenance.repairs.case import NodeRepair, no_node
 from ganeti_steward.plugins.maintenance.repairs.evacuation_case import counted, listed
+from ganeti_steward.plugins.maintenance.repairs.maintenance_case import (
+    MaintenanceCase,
+    copies_leave,
+)
 from ganeti_steward.plugins.model import operations, task, works
-from ganeti_steward.plugins.model.incident import OPT_OUT_TAG, Incident, Maintenance
+from ganeti_steward.plugins.model.incident import OPT_OUT_TAG, Incident
 from ganeti_steward.plugins.model.world import Reported, World
 
 if TYPE_CHECKING:
     from ganeti_steward.allocators.rolling.roll import Leave
-
-
-class _MaintenanceCase(NodeCase):
-    """The planned maintenance of a node."""
-
-    @property
-    def request(self) -> Maintenance:
-        """What was requested."""
-        assert self.incident.maintenance is not None
-        return self.incident.maintenance
-
-    @property
-    def mirrored(self) -> list[Instance]:
-        """The drbd instances of the node that should run, here or on their other node."""
-        found = self.world.instances_on(self.name)
-        return [
-            instance
-            for instance in found
-            if instance.template == "drbd" and instance.up and not instance.forthcoming
-        ]
 
 
 class PlannedMaintenance(NodeRepair):
@@ -59,10 +43,10 @@ class PlannedMaintenance(NodeRepair):
         node = world.nodes.get(incident.node)
         if node is None:
             return no_node(incident)
-        return [_next(_MaintenanceCase(incident, node, world, context, self._settings))]
+        return [_next(MaintenanceCase(incident, node, world, context, self._settings))]
 
 
-def _next(case: _MaintenanceCase) -> task.Plan:
+def _next(case: MaintenanceCase) -> task.Plan:
     failed = [attempt for attempt in case.incident.attempts if attempt.failed and attempt.tried]
     if failed:
         return _failed(case, [(attempt.instance, attempt.reason) for attempt in failed])
@@ -75,10 +59,10 @@ def _next(case: _MaintenanceCase) -> task.Plan:
     if not (case.incident.state.begun and case.node.drained):
         reason = f"set {case.name} drained: it is to be emptied for maintenance"
         return case.on_node(task.DRAIN, reason, [operations.set_role(case.name, DRAINED)])
-    return _emptying(case) or _ready(case)
+    return _emptying(case) or _copying(case) or _ready(case)
 
 
-def _silent(case: _MaintenanceCase) -> task.Wait:
+def _silent(case: MaintenanceCase) -> task.Wait:
     """Of a node that does not answer nothing is moved."""
     if case.incident.state.begun and not case.world.running_on(case.name):
         over = f"when the work is over: gnt-steward maintenance done {case.name}"
@@ -87,12 +71,12 @@ def _silent(case: _MaintenanceCase) -> task.Wait:
     return task.Wait(f"{case.name} does not answer, or is offline: nothing is moved off it")
 
 
-def _failed(case: _MaintenanceCase, reasons: Sequence[tuple[str, str]]) -> task.Failed:
+def _failed(case: MaintenanceCase, reasons: Sequence[tuple[str, str]]) -> task.Failed:
     return task.Failed(f"{listed(reasons)}; {works.take_back_by_hand(case.name)}")
 
 
 def _each(
-    case: _MaintenanceCase, step: str, what: str, jobs: Iterable[tuple[str, Job]], *targets: str
+    case: MaintenanceCase, step: str, what: str, jobs: Iterable[tuple[str, Job]], *targets: str
 ) -> task.Task | task.Wait:
     """One job for each instance, of those that no other task is in the way of."""
     world, chosen = case.world, list[tuple[str, Job]]()
@@ -119,7 +103,7 @@ def _each(
 # Emptying
 
 
-def _emptying(case: _MaintenanceCase) -> task.Plan | None:
+def _emptying(case: MaintenanceCase) -> task.Plan | None:
     """What makes everything that runs leave; None: nothing runs."""
     running = case.world.running_on(case.name)
     if not running:
@@ -138,7 +122,7 @@ def _emptying(case: _MaintenanceCase) -> task.Plan | None:
     return _each(case, task.STOP, "shut down what cannot leave", stopping)
 
 
-def _avoided(case: _MaintenanceCase, running: Iterable[Instance]) -> task.Wait | None:
+def _avoided(case: MaintenanceCase, running: Iterable[Instance]) -> task.Wait | None:
     """Where a secondary is not to be used now."""
     for instance in running:
         for node in instance.secondaries:
@@ -147,7 +131,7 @@ def _avoided(case: _MaintenanceCase, running: Iterable[Instance]) -> task.Wait |
     return None
 
 
-def _leaves(case: _MaintenanceCase) -> tuple[Leave, ...] | task.Wait:
+def _leaves(case: MaintenanceCase) -> tuple[Leave, ...] | task.Wait:
     # It imports the engine, which most rounds do not need.
     from ganeti_steward.allocators.rolling.roll import RollOptions, plan_roll
 
@@ -165,7 +149,7 @@ def _leaves(case: _MaintenanceCase) -> tuple[Leave, ...] | task.Wait:
     return task.Wait(f"{one.sentence}; what helps: {one.helps}" if one.helps else one.sentence)
 
 
-def _leaving(leave: Leave, case: _MaintenanceCase) -> dict[str, object]:
+def _leaving(leave: Leave, case: MaintenanceCase) -> dict[str, object]:
     paired = bool(case.world.instances[leave.instance].secondaries)
     return _moving(leave.how)(leave.instance, None if paired else leave.target)
 
@@ -179,7 +163,12 @@ def _moving(how: str) -> Callable[[str, str | None], dict[str, object]]:
     return lambda name, node: {**migrate(name, node), "allow_failover": False}
 
 
-def _ready(case: _MaintenanceCase) -> task.Plan:
+def _copying(case: MaintenanceCase) -> task.Plan | None:
+    """What makes copies leave, with disks that are in sync; None: none is to leave."""
+    return (case.copies and (_unsynced(case, "before copies leave") or copies_leave(case))) or None
+
+
+def _ready(case: MaintenanceCase) -> task.Plan:
     if left := case.world.left_running_on(case.name):
         return task.Wait(
             f"{', '.join(left)} still runs on {case.name} though it is marked down (ERROR_up): "
@@ -201,7 +190,7 @@ def _ready(case: _MaintenanceCase) -> task.Plan:
 # Working
 
 
-def _work(case: _MaintenanceCase) -> task.Plan:
+def _work(case: MaintenanceCase) -> task.Plan:
     """Have the node rebooted; it is begun once."""
     why = f"nothing runs on {case.name}, and all copies are in sync"
     if case.request.work == works.POWER:
@@ -215,7 +204,7 @@ def _work(case: _MaintenanceCase) -> task.Plan:
     return task.Task(task.WORK, nodes, frozenset(), reason, command=command)
 
 
-def _working(case: _MaintenanceCase) -> task.Wait:
+def _working(case: MaintenanceCase) -> task.Wait:
     elapsed = (case.world.now - case.request.begun) // 10**9
     why = why_not_back(case.request, case.world, case.node)
     return task.Wait(
@@ -228,7 +217,7 @@ def _working(case: _MaintenanceCase) -> task.Wait:
 # Returning
 
 
-def _returning(case: _MaintenanceCase) -> task.Plan | None:
+def _returning(case: MaintenanceCase) -> task.Plan | None:
     """What comes before instances go home; None: nothing more."""
     report = case.world.observations.get(case.node.uuid)
     if not case.world.answers(case.name):
@@ -243,7 +232,7 @@ def _returning(case: _MaintenanceCase) -> task.Plan | None:
     return None
 
 
-def _connected(case: _MaintenanceCase) -> task.Plan | None:
+def _connected(case: MaintenanceCase) -> task.Plan | None:
     """The copies on the node are complete again before anything else is done; None: they are."""
     degraded = []
     for instance in case.mirrored:
@@ -259,7 +248,7 @@ def _connected(case: _MaintenanceCase) -> task.Plan | None:
     return _unsynced(case, "before anything else")
 
 
-def _unsynced(case: _MaintenanceCase, when: str) -> task.Wait | None:
+def _unsynced(case: MaintenanceCase, when: str) -> task.Wait | None:
     """Wait for disks that are not, or not known to be, in sync."""
     reasons = []
     for instance in case.mirrored:
@@ -276,7 +265,7 @@ def _unsynced(case: _MaintenanceCase, when: str) -> task.Wait | None:
     return task.Wait(f"the disks of {of} have to be in sync {when}: {listed(reasons)}")
 
 
-def _home(case: _MaintenanceCase) -> task.Plan:
+def _home(case: MaintenanceCase) -> task.Plan:
     """What ran here comes back, as far as it may; then it is over."""
     away = [
         instance
@@ -289,7 +278,11 @@ def _home(case: _MaintenanceCase) -> task.Plan:
     if down:
         jobs = [(instance.name, [operations.start(instance.name)]) for instance in down]
         return _each(case, task.START, "start what was shut down for the maintenance of", jobs)
-    wanted = [instance for instance in away if instance.up and instance.primary != case.name]
+    wanted = [
+        instance
+        for instance in away
+        if instance.up and instance.primary != case.name and not _left(case, instance)
+    ]
     may, stays = _fitting(case, wanted) if case.request.returns else ([], [])
     if not may:
         return _over(case, excluded, stays)
@@ -298,7 +291,7 @@ def _home(case: _MaintenanceCase) -> task.Plan:
 
 
 def _over(
-    case: _MaintenanceCase, excluded: Iterable[Instance], stays: list[tuple[str, str]]
+    case: MaintenanceCase, excluded: Iterable[Instance], stays: list[tuple[str, str]]
 ) -> task.Done:
     """The end, with what is not as it was before."""
     tagged = f"it has the tag {OPT_OUT_TAG}"
@@ -312,7 +305,12 @@ def _over(
     return task.Done(sentence)
 
 
-def _stopped_by_us(case: _MaintenanceCase, instance: Instance) -> bool:
+def _left(case: MaintenanceCase, instance: Instance) -> bool:
+    """Whether its copy has left the node as requested: its disks are not copied once more."""
+    return case.request.full and instance.template == "drbd" and case.name not in instance.nodes
+
+
+def _stopped_by_us(case: MaintenanceCase, instance: Instance) -> bool:
     """Whether it was shut down here: what can migrate was not."""
     from ganeti_steward.allocators.rolling.fleet import obstacle_to_migration
 
@@ -320,7 +318,7 @@ def _stopped_by_us(case: _MaintenanceCase, instance: Instance) -> bool:
     return stopping and instance.primary == case.name and bool(obstacle_to_migration(instance))
 
 
-def _coming(case: _MaintenanceCase, instance: Instance) -> dict[str, object]:
+def _coming(case: MaintenanceCase, instance: Instance) -> dict[str, object]:
     from ganeti_steward.allocators.rolling.fleet import COPY, FAIL_OVER, MIGRATE
     from ganeti_steward.allocators.rolling.fleet import obstacle_to_migration as obstacle
 
@@ -330,7 +328,7 @@ def _coming(case: _MaintenanceCase, instance: Instance) -> dict[str, object]:
 
 
 def _fitting(
-    case: _MaintenanceCase, wanted: Iterable[Instance]
+    case: MaintenanceCase, wanted: Iterable[Instance]
 ) -> tuple[list[Instance], list[tuple[str, str]]]:
     """Those that may run on the node again, all of them together, and why others may not."""
     from ganeti_steward.allocators.rolling.coming import coming_back

@@ -155,6 +155,26 @@ def test_the_master_alone(call: Caller, cluster: Cluster) -> None:
     assert "n1.test is the master and comes last: " in done.err
 
 
+def test_full(call: Caller, cluster: Cluster) -> None:
+    """One node after the other, and only where each copy has another place."""
+    for name in ("n1.test", "n4.test"):
+        cluster.ganeti.node(name)["drained"] = True
+    done = call("start", "n2", "--full")
+    assert done.status == 1
+    assert "no other node of the group may take the copy of the disks of d2.test" in done.err
+    assert cluster.rows == []
+    cluster.ganeti.node("n4.test")["drained"] = False
+    done = call("start", "n2", "--full", "--dry-run")
+    assert done.status == 0, done.err
+    assert "d2.test: replace-disks n2.test n4.test (" in done.out
+    assert " GiB)" in done.out
+    assert call("start", "n2", "--full").status == 0
+    assert call(*LIST, "node,full").out == "n2.test|Y\n"
+    assert {one.maintenance for one in cluster.incidents} == {
+        Maintenance("refuse", at_once=1, full=True)
+    }
+
+
 def test_states(call: Caller, cluster: Cluster) -> None:
     call("start", "n2")
     (found,) = cluster.incidents

@@ -99,7 +99,7 @@ def maintenance_requested(world: World, fault: Fault) -> None:
     node, now = _node(world, fault.subject), world.clock_of(world.ganeti.master)
     if node is None or node["master"] or node["offline"] or _maintained(world, node["name"]):
         return
-    choice, _, work = fault.detail.partition(",")
+    choice, _, work = fault.detail.removesuffix(",full").partition(",")
     uuid = str(uuid5(NAMESPACE_DNS, f"maintenance of {node['name']} at {fault.at}"))
     incident = Incident(
         uuid,
@@ -112,7 +112,7 @@ def maintenance_requested(world: World, fault: Fault) -> None:
         observed_since=now,
         changed=now,
         progressed=now,
-        maintenance=Maintenance(choice, work=work or "none"),
+        maintenance=Maintenance(choice, work=work or "none", full=fault.detail.endswith(",full")),
     )
     rule = rule_of(SignedRecord(incident, now, sign_record(incident, now, KEY)), now)
     trail = [list(reason) for reason in rule.reasons]

@@ -42,7 +42,8 @@ _DETAILS: Final[Mapping[str, str]] = {
     "late-storing": "seconds",
     "failing-operations": "a share, 0 to 1",
     "maintenance-requested": "stop or refuse: what is done with instances that cannot migrate; "
-    "after a comma, power or command:reboot: what reboots the node",
+    "after a comma, power or command:reboot: what reboots the node; at the end ,full: copies of "
+    "disks leave as well",
     "tag-set": "a tag; one that ends with a colon gets the uuid of each incident of the node",
 }
 

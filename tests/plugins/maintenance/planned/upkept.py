@@ -45,6 +45,8 @@ class Upkept(Maintained):
         self.degraded: dict[str, str] = {}
         """instance -> node whose copy is not connected"""
         self.syncing: set[str] = set()
+        self.copied: list[tuple[str, ...]] = []
+        """instance, its nodes, and the new one of its copy"""
         self.stopped_by_ganeti: list[str] = []
         """instances that a job has stopped"""
         self.planner = self._planned
@@ -62,7 +64,13 @@ class Upkept(Maintained):
         return [PluginPlan("maintenance", one) for one in found or [Wait("not handled")]]
 
     def request(
-        self, name: str, choice: str = "refuse", *, returns: bool = True, work: str = "none"
+        self,
+        name: str,
+        choice: str = "refuse",
+        *,
+        returns: bool = True,
+        work: str = "none",
+        full: bool = False,
     ) -> Incident:
         """What ``gnt-steward maintenance start`` writes."""
         self.now += 1
@@ -77,7 +85,7 @@ class Upkept(Maintained):
             observed_since=self.now,
             changed=self.now,
             progressed=self.now,
-            maintenance=Maintenance(choice, returns, work=work),
+            maintenance=Maintenance(choice, returns, work=work, full=full),
         )
         self.records[uuid] = made._replace(tag=made.ready_tag)
         return made
@@ -148,6 +156,9 @@ class Upkept(Maintained):
             self.instances[name] = one._replace(state="down")
         elif kind == "OP_INSTANCE_STARTUP":
             self.instances[name] = one._replace(state="up")
+        elif kind == "OP_INSTANCE_REPLACE_DISKS":
+            self.copied.append((name, *one.nodes, operation["remote_node"]))
+            self.instances[name] = one._replace(nodes=(one.nodes[0], operation["remote_node"]))
         else:
             if kind != "OP_INSTANCE_MIGRATE" or operation.get("allow_failover"):
                 self.stopped_by_ganeti.append(name)
