@@ -130,8 +130,8 @@ class Tasks:
         return all(row.get("status") == "success" for row in rows)
 
     def _failure(self, number: int) -> Mapping[str, Any] | None:
-        """The row of a job that has failed; None: it has not."""
-        row: Mapping[str, Any] | None = self._world.luxid.job(number)
+        """The row of a job that has failed; None: it has not, or is gone."""
+        row = self._world.luxid.queue.rows.get(number)
         return row if row and row["status"] in ("error", "canceled") else None
 
 
