@@ -64,6 +64,8 @@ def test_random_rules_and_jobs(maintained: MaintainedLab) -> None:
             different.append(
                 f"seed {seed}: {found}\nnot {expected}\n{rules}\n{jobs}\n{_errors(lab)}"
             )
+        # With -s it is seen while it runs, which takes more than an hour.
+        print(f"{seed + 1} of {CASES} cases, {len(different)} different", flush=True)
     print(f"{CASES} cases, jobs: {dict(ends)}")
     assert not different, "\n\n".join(different)
     assert {"success", "canceled", "error"} <= {*ends}
