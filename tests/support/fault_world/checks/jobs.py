@@ -16,6 +16,7 @@ from ganeti_steward.plugins.model.incident import JOB_SOURCE, STOPPED_TAG
 from ganeti_steward.plugins.model.routine import ROUTINE_SOURCE
 
 if TYPE_CHECKING:
+    from fault_world.checks.answers import Answers
     from fault_world.checks.seen import Seen
     from fault_world.daemon import Daemon
     from fault_world.world import World
@@ -94,6 +95,7 @@ class Jobs:
         self._require("paused", not seen.paused, shown(acting[0][1]))
         for one, (_, job) in zip(own, acting, strict=True):
             self._judge(one, job, seen)
+            self._copies(one, job, seen, caller.answers)
         for submission in dict.fromkeys(one.submission for one in own if one.incident):
             parts = [at for at, one in enumerate(own) if one.submission == submission]
             self._tasks.begun([own[at] for at in parts], [acting[at][1] for at in parts])
@@ -170,7 +172,6 @@ class Jobs:
                 self._set_offline(operation["node_name"], seen, text)
             self._target(own, effect, seen, text)
             self._out_of_service(own, effect, seen, text)
-        self._copies(own, job, seen)
 
     def _set_offline(self, node: str, seen: Seen, text: str) -> None:
         """A node that runs is set offline when nothing on it can be moved any more."""
@@ -243,7 +244,7 @@ class Jobs:
         }
         return [*self._out]
 
-    def _copies(self, own: OwnJob, job: Sequence[Operation], seen: Seen) -> None:
+    def _copies(self, own: OwnJob, job: Sequence[Operation], seen: Seen, answers: Answers) -> None:
         """An instance on an ill node leaves by its good copy, which is not given up first."""
         if job[0].get("mode") != "replace_new_secondary":
             return
@@ -258,7 +259,8 @@ class Jobs:
             return
         # Those of records that people have changed included.
         all_repaired = seen.repaired | repaired(self._world.checks.records)
-        unfit = all_repaired | seen.out | seen.ill | seen.excluded
+        reported = {node for node, one in answers.observed.items() if one.is_ill}
+        unfit = all_repaired | seen.out | seen.ill | seen.excluded | reported
         left = primary == own.node and secondary not in unfit
         text = f"{name} stays on {primary} and its good copy on {secondary} is given up"
         self._require("copies-kept", not left, text)

@@ -68,7 +68,8 @@ class Tasks:
                 self._apart(own, one)
         self._drained(own, job, seen, text)
         self._stops(own, job, seen, text)
-        if own.step in _TRIED and len(own.instances) == 1:
+        known = own.incident not in self._world.checks.deleted
+        if known and own.step in _TRIED and len(own.instances) == 1:
             self._again(own, text)
 
     def _apart(self, own: OwnJob, one: OwnJob) -> None:
