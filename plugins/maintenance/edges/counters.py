@@ -37,6 +37,8 @@ class _Known(NamedTuple):
     """uuid -> counter of its record"""
     unanswered: Mapping[str, int] = {}
     """uuid -> counter of a record that may have been written, and was not seen since"""
+    read: int = -1
+    """what ``highest`` was when all records were read last; negative: that is not known"""
 
 
 class Counters:
@@ -56,9 +58,15 @@ class Counters:
         return self._known.all_signed
 
     def is_old(self, uuid: str, counter: int) -> bool:
-        """Whether the record of this incident had a higher counter, or was deleted since."""
-        lowest = {**self._known.unanswered, **self._known.counters}
-        return counter < lowest.get(uuid, self._known.highest + 1)
+        """Whether the record of this incident had a higher counter, or was deleted since.
+
+        One that was not there at the last reading is new, though this machine may have written
+        others since with higher counters: another node may have been the master meanwhile.
+        """
+        known = self._known
+        lowest = {**known.unanswered, **known.counters}
+        read = known.highest if known.read < 0 else known.read
+        return counter < lowest.get(uuid, read + 1)
 
     def next(self, now: int) -> int:
         """The counter of the next record; ``now``: ns since the epoch.
@@ -68,7 +76,11 @@ class Counters:
         return max(now, self._known.highest + 1)
 
     def note(self, found: Mapping[str, int], *, all_signed: bool) -> None:
-        """These are the counters of all records (by uuid) now."""
+        """All records were read, and these are their counters (by uuid)."""
+        known = self._with(found, all_signed=all_signed)
+        self._change(known._replace(read=known.highest))
+
+    def _with(self, found: Mapping[str, int], *, all_signed: bool) -> _Known:
         highest = max([self._known.highest, *found.values()])
         unanswered = {
             uuid: counter
@@ -76,11 +88,13 @@ class Counters:
             if uuid not in found and highest - counter < _UNANSWERED
         }
         signed = self.all_signed or all_signed
-        self._change(_Known(highest, signed, dict(sorted(found.items())), unanswered))
+        counters = dict(sorted(found.items()))
+        return _Known(highest, signed, counters, unanswered, self._known.read)
 
     def wrote(self, uuid: str, counter: int) -> None:
         """A record was written."""
-        self.note({**self._known.counters, uuid: counter}, all_signed=False)
+        found = {**self._known.counters, uuid: counter}
+        self._change(self._with(found, all_signed=False))
 
     def not_answered(self, uuid: str, counter: int) -> None:
         """Whether a record was written is not known: luxid has not answered."""

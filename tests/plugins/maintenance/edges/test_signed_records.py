@@ -394,6 +394,18 @@ def test_a_file_of_counters_that_cannot_be_written(
     assert f"the counters {tmp_path}/file/counters cannot be written: " in caplog.text
 
 
+def test_the_master_was_another_node_meanwhile() -> None:
+    """Within one round of its daemon: its own writes are later, and do not make others' old."""
+    counters = Counters()
+    counters.note({"before": 10}, all_signed=True)
+    counters.wrote("own", 30)
+    assert not counters.is_old("of the other master", 20)
+    assert counters.is_old("put back", 10)
+    assert counters.is_old("own", 29)
+    counters.note({"own": 30}, all_signed=True)
+    assert counters.is_old("put back", 20)
+
+
 def test_the_counters_of_a_clock_that_was_set_back(luxi: Luxi) -> None:
     times = [NOW]
     store = signing_store(luxi, clock=lambda: times[0])

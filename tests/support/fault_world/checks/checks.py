@@ -181,7 +181,9 @@ class Checks:
             # A call of a daemon that was killed: the one that runs now ignores the record, where
             # it has removed it, or has written others since.
             self.deleted.add(uuid)
-        if before is None or _state(before) != state:
+        # A person has written the request of a maintenance.
+        first = "noted" if uuid in self.requested else ""
+        if (_state(before) if before else first) != state:
             if before is None or before["status"] != record["status"]:
                 line = f"incident {uuid[:8]} of {record.get('node_name')}: {record['status']}"
                 self._world.narrate(line)
