@@ -10,7 +10,7 @@ from ganeti_steward.core.model.job_state import CANCELED, LOST, NOT_STARTED, SUC
 from ganeti_steward.plugins.maintenance.engine.decision import NEVER_CAME, NOT_KNOWN, UNCERTAIN
 from ganeti_steward.plugins.maintenance.engine.ledger import Ledger, command_key
 from ganeti_steward.plugins.maintenance.engine.transitions import Event
-from ganeti_steward.plugins.maintenance.engine.work import power_cycle_fault, work_ended
+from ganeti_steward.plugins.maintenance.engine.work import never_came, power_cycle_fault, work_ended
 from ganeti_steward.plugins.model.incident import Incident, Submission, action_severity
 from ganeti_steward.plugins.model.task import (
     AFTERWARDS,
@@ -87,6 +87,8 @@ def _command(ledger: Ledger, uuid: str, submission: Submission) -> None:
     result = ledger.inputs.results.get(submission.id)
     if result is None:
         return
+    if submission.step == WORK and result.state == NEVER_CAME:
+        result = never_came(ledger, uuid, result)
     if result.state == NOT_KNOWN:
         ledger.hold(uuid, "lookup", result.text)
         return

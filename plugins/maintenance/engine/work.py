@@ -9,6 +9,11 @@ from __future__ import annotations
 from typing import Any, Final
 
 from ganeti_steward.core.model.cluster import Node
+from ganeti_steward.plugins.maintenance.engine.decision import (
+    NOT_KNOWN,
+    UNCERTAIN,
+    CommandResult,
+)
 from ganeti_steward.plugins.maintenance.engine.ledger import Ledger
 from ganeti_steward.plugins.maintenance.engine.transitions import Event
 from ganeti_steward.plugins.model.incident import Incident, Maintenance, Submission
@@ -43,6 +48,22 @@ def work_ended(ledger: Ledger, uuid: str, submission: Submission, fault: str) ->
     if fault:
         reason = f"{fault}; {take_back_by_hand(incident.node_name)}"
         ledger.happen(uuid, Event.FAILURE, reason)
+
+
+def never_came(ledger: Ledger, uuid: str, result: CommandResult) -> CommandResult:
+    """What it means that an agent does not know the command of the work.
+
+    It may have lost its memory: where the boot id of the node was known, that decides.
+    """
+    incident = ledger.incidents[uuid]
+    report = ledger.world.observations.get(incident.node)
+    boot = incident.maintenance.boot if incident.maintenance else ""
+    if not boot or (isinstance(report, Reported) and report.boot in ("", boot)):
+        return result
+    if isinstance(report, Reported):
+        return result._replace(state=UNCERTAIN)
+    text = f"{result.text}; whether the node was rebooted is known after its next report"
+    return result._replace(state=NOT_KNOWN, text=text)
 
 
 def power_cycle_fault(result: Any) -> str:

@@ -154,6 +154,25 @@ def test_a_command_that_never_came_is_begun_again() -> None:
     assert request_of(cluster, found).begun == 0
 
 
+@pytest.mark.parametrize(("boot", "begun"), [("b1", 2), ("b2", 1), ("", 1)])
+def test_an_agent_that_has_lost_its_memory(boot: str, begun: int) -> None:
+    """The boot id decides whether the node was rebooted; without a report that is waited for."""
+    cluster = Upkept()
+    cluster.booted("node2", "b1")
+    found = cluster.request("node2", work="command:reboot-node")
+    emptied(cluster, found)
+    (first,) = cluster.commands
+    if boot:
+        cluster.booted("node2", boot)
+    else:
+        cluster.silence("node2")
+    cluster.results[first] = CommandResult(False, "it never came", NEVER_CAME)
+    cluster.round()
+    assert len(works(cluster)) == begun
+    if not boot:
+        assert "is known after its next report" in held(cluster, found)["lookup"]
+
+
 def test_work_is_not_begun_again_after_a_restart() -> None:
     """The record announces it before it is handed over."""
     cluster = Upkept()
