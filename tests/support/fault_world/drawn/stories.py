@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 #: How many stories a history has.
 _MANY: Final = (0, 1, 1, 1, 2, 2)
 #: The share of the time of a history in which stories begin.
-_BEGINNING: Final = 0.4
+_BEGINNING: Final = 0.15
 
 NODE: Final = "node"
 PEER: Final = "peer"
