@@ -38,6 +38,7 @@ class Begun:
         if record.get("maintenance") or seen is None:
             return
         self._is_reported(uuid, record, answers)
+        self._has_lasted(uuid, record)
         self._new.append((uuid, seen.at))
         self.is_no_storm(answers, seen)
 
@@ -58,6 +59,14 @@ class Begun:
             limit = life * SECOND
             text = f"{uuid} is begun for a report that is {age // SECOND} s old"
             self._require("reported", age <= limit, text)
+
+    def _has_lasted(self, uuid: str, record: Row) -> None:
+        """For the hold time, when it was decided: a slow round records that later."""
+        hold = self._world.settings.hold_time
+        decided = max((one["at"] for one in record["open"]), default=record["changed"])
+        passed = (decided - record["observed_since"]) / SECOND
+        text = f"{uuid} of {record['node_name']} is begun after {passed:.0f} s of {hold:g} s"
+        self._require("reported", self._world.jumped > 0 or passed >= hold, text)
 
     def _has_tag(self, node: str, tag: str) -> bool:
         return any(row["name"] == node and tag in row["tags"] for row in self._world.ganeti.nodes)

@@ -12,7 +12,8 @@ INVARIANTS: Final[Mapping[str, str]] = {
     "and the daemon hands over no others that change anything but those of routine work.",
     "reported": "A node is drained, set offline or switched off only in a repair that was begun "
     "while a valid report of that node named a fault, or after a person "
-    "confirmed that it is off, or requested its maintenance.",
+    "confirmed that it is off, or requested its maintenance; and not before the report has lasted "
+    "for hold-time.",
     "one-master": "A daemon whose node is not the master any more hands nothing over after the "
     "next vote.",
     "written-back": "A record that others have changed is written back by the daemon that knows "

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from fault_world.world import World
 
 #: How many stories a history has.
-_MANY: Final = (0, 1, 1, 1, 2, 2)
+_MANY: Final = (1, 1, 1, 2)
 #: The share of the time of a history in which stories begin.
 _BEGINNING: Final = 0.15
 

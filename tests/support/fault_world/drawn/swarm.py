@@ -2,7 +2,8 @@
 
 Where every history has a little of everything, two rare kinds hardly ever meet.  So each history
 has about half of the kinds, a few of them much more often, and most of its faults are about one or
-two nodes: swarm testing, by Groce and others, 2012.  Most have a story of `stories` as well.
+two nodes: swarm testing, by Groce and others, 2012.  Each has a story of `stories` as well,
+and some have nothing else.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 _HOURS: Final = (0.15, 0.2, 0.2, 0.25, 0.3, 0.5)
 #: How many times more often than their rates all faults happen.
 _INTENSITY: Final = (1.0, 1.0, 2.0, 4.0)
+#: The share of the histories that have a story and nothing else: in no other is it undisturbed.
+_QUIET: Final = 0.3
 #: The share of the kinds that a history has.
 _SHARE: Final = 0.5
 #: How many times more often some of them happen: as many as there are numbers.
@@ -54,12 +57,14 @@ def drawn_hours(seed: str) -> float:
 
 def drawn_faults(seed: str, hours: float, world: World) -> list[Fault]:
     """The faults of a history by their times."""
-    subjects, found = _Subjects(seed, world), list[Fault]()
+    subjects, found = _Subjects(seed, world), [*story_faults(seed, hours, world)]
+    if Random(f"{seed} quiet").random() < _QUIET:
+        return sorted(found)
     for name, rate in _rates(Random(f"{seed} swarm")).items():
         random, at = Random(f"{seed} fault {name}"), 0.0
         while (at := at + random.expovariate(rate / 3600)) < hours * 3600:
             found.append(_fault(name, KINDS[name], round(at, 1), subjects, random))
-    return sorted([*found, *story_faults(seed, hours, world)])
+    return sorted(found)
 
 
 def _fault(name: str, kind: Kind, at: float, subjects: _Subjects, random: Random) -> Fault:
