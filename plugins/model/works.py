@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from ganeti_steward.core.canonical_json import canonical
+from ganeti_steward.core.model.cluster import Node
 from ganeti_steward.core.model.finding import LIVE_REPAIR, is_name
-from ganeti_steward.plugins.model.incident import Incident
+from ganeti_steward.plugins.model.incident import MAINTENANCE, Incident, Maintenance
 from ganeti_steward.plugins.model.task import WORK
 
 #: An admin does the work, and reports when it is over.
@@ -26,6 +27,28 @@ def command_of(work: str) -> str:
     """The repair command of a kind of work; empty where it has none."""
     name = work.removeprefix(_COMMAND)
     return name if work.startswith(_COMMAND) and is_name(name) else ""
+
+
+def requested(node: Node, request: Maintenance, now: int, uuid: str, reason: str) -> Incident:
+    """The record of a maintenance that is requested now.
+
+    ``now``: ns since the epoch; of several nodes the one with the lowest is taken first.
+    """
+    wanted = {"choice": request.choice, "returns": request.returns, "work": request.work}
+    made = Incident(
+        uuid,
+        node.uuid,
+        node.name,
+        canonical({"status": MAINTENANCE, "request": wanted, "uuid": uuid}),
+        MAINTENANCE,
+        first_seen=now,
+        observed_since=now,
+        changed=now,
+        progressed=now,
+        note=f"requested: {reason}" if reason else "requested",
+        maintenance=request,
+    )
+    return made._replace(tag=made.ready_tag)
 
 
 def command_object(incident: Incident, command: str) -> bytes:

@@ -7,7 +7,8 @@ from typing import Final, NamedTuple
 from ganeti_steward.allocators.rolling.pace import Pace
 
 SECOND: Final = 10**9
-HOUR: Final = 3600 * SECOND
+MINUTE: Final = 60 * SECOND
+HOUR: Final = 60 * MINUTE
 DAY: Final = 24 * HOUR
 YEAR: Final = 365 * DAY
 _PACE: Final = Pace()
@@ -49,3 +50,7 @@ class Assumptions(NamedTuple):
     """MiB of memory"""
     failover_seconds: float = _PACE.failover_seconds
     """while an instance is down in a failover"""
+    roll_days: float = 0
+    """from one roll of planned maintenance over all nodes to the next; 0: there is none"""
+    reboot_minutes: float = 10
+    """for which a node of a roll is away"""

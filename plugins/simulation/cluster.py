@@ -23,6 +23,7 @@ Row = dict[str, Any]
 DEAD: Final = "dead nodes"
 SERVICE: Final = "nodes in service"
 FAILOVER: Final = "failovers"
+REBOOT: Final = "planned reboots"
 
 
 class SimulatedCluster:
@@ -39,7 +40,9 @@ class SimulatedCluster:
         self.dead = set[str]()
         """names of nodes that do not run"""
         self.out = {node.name for node in self.nodes.values() if node.offline}
-        """names of nodes an operator has switched off"""
+        """names of nodes an operator has switched off, or that are rebooted"""
+        self.rebooted = set[str]()
+        """names of those that are rebooted"""
         self.downtime = Counter[str]()
         """cause -> ns, of all instances that are meant to run"""
         self._down: dict[str, tuple[int, str]] = {}
@@ -142,9 +145,12 @@ class SimulatedCluster:
         for name in others[: max(wanted - len(usable) + len(others), 0)]:
             self.set_roles(name, master_candidate=True)
 
-    def power(self, node: str, *, dead: bool = False, out: bool = False) -> None:
-        """Have a node run, be dead, or be switched off."""
-        for names, is_in in ((self.dead, dead), (self.out, out)):
+    def power(
+        self, node: str, *, dead: bool = False, out: bool = False, reboot: bool = False
+    ) -> None:
+        """Have a node run, be dead, be switched off, or be rebooted."""
+        ins = (self.dead, dead), (self.out, out or reboot), (self.rebooted, reboot)
+        for names, is_in in ins:
             (names.add if is_in else names.discard)(node)
         self._cluster = None
         self._look_at(one.name for one in self.instances.values() if one.primary == node)
@@ -205,12 +211,20 @@ class SimulatedCluster:
     def _look_at(self, names: Iterable[str]) -> None:
         for name in names:
             primary = self.instances[name].primary
-            cause = DEAD if primary in self.dead else SERVICE if primary in self.out else ""
+            cause = self._cause(primary)
             if self._down.get(name, (0, ""))[1] == cause or not self.instances[name].up:
                 continue
             self._count(name)
             if cause:
                 self._down[name] = self._clock(), cause
+
+    def _cause(self, primary: str) -> str:
+        """Why what runs on a node is down; empty: the node runs."""
+        if primary in self.dead:
+            return DEAD
+        if primary in self.rebooted:
+            return REBOOT
+        return SERVICE if primary in self.out else ""
 
     def _count(self, name: str) -> None:
         since, cause = self._down.pop(name, (0, ""))

@@ -25,6 +25,7 @@ from ganeti_steward.plugins.model.disks import DiskHealth
 from ganeti_steward.plugins.model.incident import Incident, Submission
 from ganeti_steward.plugins.model.routine import RoutineJob
 from ganeti_steward.plugins.model.windows import is_open, read_window
+from ganeti_steward.plugins.model.world import World
 from ganeti_steward.plugins.simulation.assumptions import SECOND
 from ganeti_steward.plugins.simulation.cluster import SimulatedCluster
 from ganeti_steward.plugins.simulation.jobs import SimulatedJobs
@@ -121,6 +122,16 @@ class SimulatedQueue:
         numbers = tagged_numbers(t for one in self._cluster.instances.values() for t in one.tags)
         return {number: self._jobs.state(number) for number in numbers}
 
+    def disks(self, world: World, jobs: Mapping[int, JobState]) -> Mapping[str, DiskHealth]:
+        """Of nodes under maintenance: both copies are in sync while both nodes run."""
+        nodes = {one.node_name for one in world.incidents.values() if one.maintenance}
+        return {
+            one.name: DiskHealth(world.now)
+            for one in self._cluster.instances.values()
+            if one.secondaries and not nodes.isdisjoint(one.nodes)
+            if all(map(self._cluster.alive, one.nodes))
+        }
+
     def ended(self, numbers: Iterable[int]) -> bool:
         """Whether one of these jobs has ended."""
         return any(self._jobs.state(number).ended for number in numbers)
@@ -172,6 +183,9 @@ def _of_incident(one: Incident, settings: Maintd) -> Iterator[int]:
         yield one.observed_since + _ns(settings.hold_time)
     if one.state.handled:
         yield one.changed + _ns(settings.fold_after)
+    if one.maintenance:
+        begun, silent = one.maintenance.begun, one.silent_since
+        yield from (at + _ns(settings.return_limit) + SECOND for at in (begun, silent) if at)
     if one.active:
         # The alarm is raised when more time than that has passed.
         yield one.progressed + _ns(settings.stuck_after) + SECOND

@@ -6,6 +6,7 @@ seed and different configurations meet the same failures.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from random import Random
 from typing import Final, NamedTuple
@@ -23,7 +24,14 @@ from ganeti_steward.plugins.filters.queue import Schedule
 from ganeti_steward.plugins.maintenance.engine.decision import CommandResult
 from ganeti_steward.plugins.model.incident import Incident
 from ganeti_steward.plugins.model.world import Observation, Reported, Silent
-from ganeti_steward.plugins.simulation.assumptions import DAY, HOUR, SECOND, YEAR, Assumptions
+from ganeti_steward.plugins.simulation.assumptions import (
+    DAY,
+    HOUR,
+    MINUTE,
+    SECOND,
+    YEAR,
+    Assumptions,
+)
 from ganeti_steward.plugins.simulation.cluster import SimulatedCluster
 
 DEATH: Final = "death"
@@ -40,6 +48,9 @@ _LASTS: Final = 3
 _COMMAND: Final = "repair"
 #: s that a repair command runs.
 _RUNS: Final = 60
+
+#: The repair command by which a roll has a node rebooted.
+REBOOT: Final = "reboot-node"
 
 _HEALTHY: Final = canonical({"status": OK})
 
@@ -125,6 +136,8 @@ class Hardware:
         """node -> what it reports now -> as the diagnose object"""
         self._silent: dict[str, int] = {}
         self._results: dict[str, CommandResult] = {}
+        self.reboots = Counter[str]()
+        """node -> how often a command has rebooted it"""
 
     # What the loop calls
 
@@ -134,12 +147,15 @@ class Hardware:
     def observations(self) -> Mapping[str, Observation]:
         """Uuid of a node -> what its agent reported in the last poll."""
         now, cluster = self._schedule.now, self._cluster
-        healthy = Reported(_HEALTHY, OK, "", now)
-        seen: dict[str, Observation] = {node.uuid: healthy for node in cluster.nodes.values()}
+        seen: dict[str, Observation] = {
+            node.uuid: Reported(_HEALTHY, OK, "", now, self._boot(name))
+            for name, node in cluster.nodes.items()
+        }
         for name in self._wrong:
             failure = max(self._wrong[name], key=lambda one: (severity(one.status), -one.at))
             command = _COMMAND if failure.status == LIVE_REPAIR else ""
-            found = Reported(self._wrong[name][failure], failure.status, command, now)
+            original = self._wrong[name][failure]
+            found = Reported(original, failure.status, command, now, self._boot(name))
             seen[cluster.nodes[name].uuid] = found
         for name in (*cluster.dead, *cluster.out):
             since = self._silent.get(name, now)
@@ -148,7 +164,10 @@ class Hardware:
 
     def start(self, node: Node, submission: str, command: str, original: bytes) -> None:
         """Have a repair command run."""
-        self._schedule.after(_RUNS * SECOND, lambda: self._ran(node.name, submission, original))
+        if command == REBOOT:
+            self._schedule.after(SECOND, lambda: self._reboot(node.name, submission))
+        else:
+            self._schedule.after(_RUNS * SECOND, lambda: self._ran(node.name, submission, original))
 
     def results(self, incidents: Iterable[Incident]) -> Mapping[str, CommandResult]:
         """Submission id -> result, of those that have ended."""
@@ -163,6 +182,27 @@ class Hardware:
             if good and reported == original:
                 self._remove(failure)
         self.news()
+
+    def _boot(self, node: str) -> str:
+        return f"boot {self.reboots[node]}"
+
+    def _reboot(self, node: str, submission: str) -> None:
+        """The command ends at once; the node is away for a while."""
+        good = self._cluster.alive(node)
+        self._results[submission] = CommandResult(good, f"exit status {int(not good)}")
+        if good:
+            self.reboots[node] += 1
+            self._silent[node] = self._schedule.now
+            self._cluster.power(node, reboot=True)
+            minutes = self._assumed.reboot_minutes
+            self._schedule.after(minutes * MINUTE, lambda: self._booted(node))
+        self.news()
+
+    def _booted(self, node: str) -> None:
+        if node in self._cluster.rebooted:
+            self._silent.pop(node)
+            self._cluster.power(node)
+            self.news()
 
     # What happens
 

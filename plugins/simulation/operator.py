@@ -55,8 +55,18 @@ class Operator:
             if incident.tagged and not incident.acknowledged:
                 self._notice(incident.uuid)
         for one in held:
-            if one.subject in incidents and one.brake in (_MASTER, STUCK):
-                self._notice(_MASTER if one.brake == _MASTER else one.subject)
+            subject = incidents.get(one.subject)
+            if subject and one.brake == STUCK:
+                self._notice(one.subject)
+            elif subject and one.brake == _MASTER and not self._comes_later(subject):
+                self._notice(_MASTER)
+
+    def _comes_later(self, incident: Incident) -> bool:
+        """Whether the maintenance of the master waits for that of other nodes."""
+        return bool(incident.maintenance) and any(
+            one.maintenance and one.active and one.node != incident.node
+            for one in self._incidents.values()
+        )
 
     def _notice(self, what: str) -> None:
         if what not in self._known:
@@ -74,17 +84,22 @@ class Operator:
             self._look_into(incident)
 
     def _move_master(self) -> None:
-        """As ``gnt-cluster master-failover`` does."""
+        """As ``gnt-cluster master-failover`` does, to a node that is not to be rebooted if any."""
+        incidents = self._incidents.values()
+        requested = {one.node for one in incidents if one.maintenance and one.active}
         nodes = sorted(
-            self._cluster.nodes.values(), key=lambda one: (not one.master_candidate, one.name)
+            self._cluster.nodes.values(),
+            key=lambda one: (one.uuid in requested, not one.master_candidate, one.name),
         )
-        ill = {one.node for one in self._incidents.values() if not one.state.succeeded}
+        ill = {one.node for one in incidents if not (one.state.succeeded or one.maintenance)}
+        ill |= {one.node for one in incidents if one.maintenance and one.state.begun and one.active}
         good = [one for one in nodes if self._cluster.usable(one.name) and one.uuid not in ill]
         if good:
             for node in nodes:
                 if node.master:
                     self._cluster.set_roles(node.name, master=False)
             self._cluster.set_roles(good[0].name, master=True, master_candidate=True)
+            self._hardware.news()
 
     def _look_into(self, incident: Incident) -> None:
         """Look at the result of a repair."""
@@ -92,12 +107,26 @@ class Operator:
         if node is None or incident.state.withdrawn or not incident.state.begun:
             return
         repaired = incident.state.succeeded and incident.action == LIVE_REPAIR
-        if node.name in self._cluster.out or repaired:
+        if incident.maintenance:
+            self._end_maintenance(node.name, incident)
+        elif node.name in self._cluster.out or repaired:
             self._remove_tags(node.name, incident.own_tags)
         elif node.master or self._is_busy(node.uuid):
+            if node.master:
+                self._move_master()
             self._notice(incident.uuid)
         else:
             self._take_out(node.name)
+
+    def _end_maintenance(self, node: str, incident: Incident) -> None:
+        """It has failed or is stuck, with everything running where it is."""
+        if self._cluster.alive(node):
+            self._cluster.set_roles(node, drained=False)
+        if incident.active:
+            self._cluster.tag_node(node, {*self._cluster.nodes[node].tags, incident.cancel_tag})
+        else:
+            self._remove_tags(node, incident.own_tags)
+        self._hardware.news()
 
     def _is_busy(self, node: str) -> bool:
         return any(one.node == node and one.open for one in self._incidents.values())

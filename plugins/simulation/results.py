@@ -31,6 +31,25 @@ class Brake(NamedTuple):
     """ns in which it held, summed over them"""
 
 
+class Rolled(NamedTuple):
+    """What became of the rolls of planned maintenance."""
+
+    rolls: int
+    skipped: int
+    """not requested, for the one before went on"""
+    left_out: int
+    """nodes that were not requested: they were offline or could not be away"""
+    done: int
+    """nodes, like the following"""
+    failed: int
+    canceled: int
+    open: int
+    """at the end"""
+    reboots: int
+    longest: float
+    """h from the request until nothing of it was active"""
+
+
 class Levels(NamedTuple):
     """How many of each there are at one time."""
 
@@ -82,6 +101,7 @@ class Results(NamedTuple):
     """why rounds of the daemon failed"""
     spans: tuple[Levels, ...]
     """the highest levels in each of equal parts of the time"""
+    rolls: Rolled
 
     def json(self) -> dict[str, Any]:
         """The figures as data; times in hours, shares as numbers up to 1."""
@@ -94,6 +114,7 @@ class Results(NamedTuple):
             "assumed": self.assumed._asdict(),
             "brakes": brakes,
             "spans": [one._asdict() for one in self.spans],
+            "rolls": self.rolls._asdict(),
         }
 
 
@@ -149,6 +170,9 @@ class Measured:
             return
         self.hold({(one.brake, one.subject) for one in outcome.held})
         for change in outcome.changes:
+            one = change.after or change.before
+            if one and one.maintenance:
+                continue
             self.incidents += change.before is None
             self.states[_state(change)] += 1
         nodes = {one.node for one in outcome.incidents.values() if is_under_repair(one)}
@@ -175,7 +199,7 @@ class Measured:
     def _fill(self, length: int) -> None:
         self.spans += [self._levels] * (length - len(self.spans))
 
-    def results(self, assumed: Assumptions, left: Mapping[str, int]) -> Results:
+    def results(self, assumed: Assumptions, left: Mapping[str, int], rolls: Rolled) -> Results:
         """Put the figures together, at the end; ``left``: status -> incidents."""
         self.hold(set())
         self._cluster.finish()
@@ -205,6 +229,7 @@ class Measured:
             rounds=self.rounds,
             faults=tuple(self.faults),
             spans=tuple(self.spans),
+            rolls=rolls,
         )
 
 

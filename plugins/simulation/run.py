@@ -29,6 +29,7 @@ from ganeti_steward.plugins.simulation.jobs import Row, SimulatedJobs
 from ganeti_steward.plugins.simulation.operations import SimulatedOperations
 from ganeti_steward.plugins.simulation.operator import Operator
 from ganeti_steward.plugins.simulation.results import Levels, Measured, Results
+from ganeti_steward.plugins.simulation.rolls import Rolls
 
 #: s after which the daemon has seen that a job has ended.
 _SEEN_AFTER: Final = 2
@@ -53,7 +54,8 @@ class Simulation:
             cluster, jobs, self.store.incidents, self.hardware, schedule, assumed
         )
         self.queue = SimulatedQueue(cluster, self.store, schedule, jobs)
-        self.observers: list[Observer] = [self.measured.round, self._notice]
+        self.rolls = Rolls(cluster, self.store, schedule, assumed, self._news)
+        self.observers: list[Observer] = [self.measured.round, self._notice, self.rolls.notice]
         """called after each round"""
         self._wakeup = Wakeup()
         self._rounds = Rounds(self._parts(config), self._settings, Signals(self._wakeup))
@@ -66,6 +68,7 @@ class Simulation:
             queue=self.queue,
             read_world=self._world,
             agents=self.hardware,
+            read_disks=self.queue.disks,
             planner=PluginPlanner(config),
             routine_planner=PluginRoutine(config),
             step=step,
@@ -85,6 +88,7 @@ class Simulation:
         """Run to the end; ``progress`` is called with the share that is done."""
         for failure in drawn(sorted(self.cluster.nodes), self._assumed):
             self.schedule.after(failure.at, self._failing(failure))
+        self.rolls.begin()
         end = self._begin + int(self._assumed.days * DAY)
         try:
             while (at := self._next()) is not None and at < end:
@@ -95,8 +99,10 @@ class Simulation:
         finally:
             self._wakeup.close()
         self.schedule.now = end
-        left = Counter(one.status for one in self.store.incidents.values())
-        return self.measured.results(self._assumed, left)
+        repairs = [one for one in self.store.incidents.values() if not one.maintenance]
+        left = Counter(one.status for one in repairs)
+        rolls = self.rolls.results(self.hardware.reboots.total())
+        return self.measured.results(self._assumed, left, rolls)
 
     def _next(self) -> int | None:
         known = [at for at in (self.schedule.next, self._next_round) if at is not None]

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 from uuid import uuid4
 
-from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.commands.cluster_options import source_options
 from ganeti_steward.core.commands.tables import Value, print_notes
 from ganeti_steward.core.errors import EXIT_OK, StewardError
@@ -20,9 +19,9 @@ from ganeti_steward.plugins.maintenance.cli.cluster import (
     run_tag_job,
 )
 from ganeti_steward.plugins.maintenance.edges.store import Store
-from ganeti_steward.plugins.model.incident import MAINTENANCE, Incident, Maintenance
+from ganeti_steward.plugins.model.incident import Incident, Maintenance
 from ganeti_steward.plugins.model.operations import set_tags
-from ganeti_steward.plugins.model.works import work_began
+from ganeti_steward.plugins.model.works import requested, work_began
 from ganeti_steward.plugins.texts import local_time
 
 if TYPE_CHECKING:
@@ -83,29 +82,10 @@ def write_requests(
     store.read_all()
     now, written = time.time_ns(), []
     for number, node in enumerate(nodes):
-        incident = _incident(node, request, now + number, reason)
+        incident = requested(node, request, now + number, str(uuid4()), reason)
         store.write(incident)
         written.append(incident)
     return written
-
-
-def _incident(node: Node, request: Maintenance, now: int, reason: str) -> Incident:
-    uuid = str(uuid4())
-    wanted = {"choice": request.choice, "returns": request.returns, "work": request.work}
-    made = Incident(
-        uuid,
-        node.uuid,
-        node.name,
-        canonical({"status": MAINTENANCE, "request": wanted, "uuid": uuid}),
-        MAINTENANCE,
-        first_seen=now,
-        observed_since=now,
-        changed=now,
-        progressed=now,
-        note=f"requested: {reason}" if reason else "requested",
-        maintenance=request,
-    )
-    return made._replace(tag=made.ready_tag)
 
 
 def in_the_way(

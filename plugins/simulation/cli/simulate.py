@@ -65,7 +65,19 @@ def _figures(found: Results) -> Iterator[tuple[str, str]]:
     yield "incidents", f"{found.incidents}: {_listed(ends)}"
     yield "incidents left", _listed(found.left)
     yield "incidents stuck", str(found.stuck)
+    yield from _rolls(found)
     yield "rounds", f"{found.rounds} that could decide something new"
+
+
+def _rolls(found: Results) -> Iterator[tuple[str, str]]:
+    rolls = found.rolls
+    if not found.assumed.roll_days:
+        return
+    skipped = f", {rolls.skipped} left out as the one before went on" if rolls.skipped else ""
+    yield "rolls", f"{rolls.rolls}{skipped}; the longest took {rolls.longest:.1f} h"
+    ends = {"done": rolls.done, "failed": rolls.failed, "canceled": rolls.canceled}
+    ends |= {"open at the end": rolls.open, "left out": rolls.left_out}
+    yield "nodes of rolls", f"{_listed(ends)}; {rolls.reboots} reboots"
 
 
 def _listed(counts: Mapping[str, int]) -> str:
@@ -98,18 +110,21 @@ _OPTIONS: Final = {
     "copied_per_second": "MiB of disks that a job copies per second",
     "migrated_per_second": "MiB of memory that a migration copies per second",
     "failover_seconds": "seconds that an instance is down in a failover",
+    "roll_days": "days from one planned reboot of all nodes to the next; 0: none",
+    "reboot_minutes": "minutes for which a node is away in such a reboot",
 }
 #: Those of them that are shares, and those that must not be 0.
 _SHARES: Final = ("repaired", "storm_nodes", "job_failures")
 _POSITIVE: Final = (
     "days", "ailing_hours", "operator_hours", "repair_hours", "copied_per_second",
-    "migrated_per_second",
+    "migrated_per_second", "reboot_minutes",
 )  # fmt: skip
 _DEFAULTS: Final = Assumptions()
 
 _EXAMPLES: Final = {
     "gnt-steward simulate --act": "a month of a made cluster of 20 nodes",
     "gnt-steward simulate --nodes 200 --days 365 --config FILE": "a year under another file",
+    "gnt-steward simulate --act --days 365 --roll-days 30": "a reboot of all nodes each month",
     "gnt-steward simulate --luxi --act --plot FILE.svg": "the cluster of this master as it is now",
 }
 _UNITS: Final = "Rates are means; the times of failures and people are drawn around them."

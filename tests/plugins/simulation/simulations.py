@@ -113,7 +113,7 @@ class Checked(Simulation):
                 assert operation["OP_ID"] in MOVES
                 nodes = nodes_after(nodes, operation)
             assert node in before
-            assert node not in nodes
+            assert node not in nodes or world.incidents[started.incident].maintenance
             assert not (set(nodes) - set(before)) & barred
             assert nodes[0] == before[0] or nodes[0] not in barred
 
