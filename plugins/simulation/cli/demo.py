@@ -19,6 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser,
         {
             "gnt-steward demo": "about a minute; open the page whose address it prints",
+            "gnt-steward demo --roll": "all nodes are rebooted, and meanwhile the fans of one fail",
             "gnt-steward demo --keep": "the page stays until Ctrl-C",
             "gnt-steward demo --port 8816": "the page at this port of 127.0.0.1",
         },
@@ -29,6 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         },
     )
     add = parser.add_argument
+    add("--roll", action="store_true", help="play planned maintenance of all nodes")
     add("--keep", action="store_true", help="keep page and cluster until Ctrl-C")
     add("-p", "--port", type=int, default=0, help="TCP port of the page; default: a free one")
     add(
@@ -47,4 +49,4 @@ def run(options: argparse.Namespace) -> int:
     if not _SLOWEST <= options.speed <= _FASTEST:
         bounds = f"{_SLOWEST:g} to {_FASTEST:g}"
         raise StewardError(f"--speed {options.speed:g}: a number from {bounds} is expected")
-    return run_demo(options.port, options.speed, keep=options.keep)
+    return run_demo(options.port, options.speed, roll=options.roll, keep=options.keep)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
@@ -31,8 +31,8 @@ def reply(raw: bytes, key: bytes, master: str) -> bytes:
 
 
 @contextmanager
-def answering(key: bytes, master: str) -> Iterator[int]:
-    """Answer until the end; the UDP port."""
+def answering(key: bytes, master: Callable[[], str]) -> Iterator[int]:
+    """Answer until the end; the UDP port.  ``master``: its name now."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
         server.bind((ADDRESS, 0))
         ended = threading.Event()
@@ -47,13 +47,15 @@ def answering(key: bytes, master: str) -> Iterator[int]:
             thread.join()
 
 
-def _answer(server: socket.socket, key: bytes, master: str, ended: threading.Event) -> None:
+def _answer(
+    server: socket.socket, key: bytes, master: Callable[[], str], ended: threading.Event
+) -> None:
     while True:
         raw, caller = server.recvfrom(_LARGEST)
         if ended.is_set():
             return
         try:
-            server.sendto(reply(raw, key, master), caller)
+            server.sendto(reply(raw, key, master()), caller)
         except (BadMessage, KeyError, OSError, TypeError, ValueError):
             # Not from this demo's daemon.
             continue

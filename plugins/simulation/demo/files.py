@@ -60,12 +60,17 @@ class Files:
         self.data = self.directory / "ganeti"
         self.data.mkdir()
         self.key_file.write_bytes(self.key)
-        for name, text in {
-            "ssconf_node_list": "\n".join(node.name for node in self.nodes),
-            "ssconf_master_node": self.master.name,
-            "ssconf_master_candidates_ips": ADDRESS,
-        }.items():
-            (self.data / name).write_text(f"{text}\n")
+        self._know("node_list", "\n".join(node.name for node in self.nodes))
+        self._know("master_candidates_ips", ADDRESS)
+        self.make_master(self.master)
+
+    def make_master(self, node: Node) -> None:
+        """Have all nodes know this one as the master."""
+        self.master = node
+        self._know("master_node", node.name)
+
+    def _know(self, name: str, text: str) -> None:
+        (self.data / f"ssconf_{name}").write_text(f"{text}\n")
 
     @property
     def key_file(self) -> Path:

@@ -52,6 +52,18 @@ class DemoLuxid(Luxid):
         with self.lock:
             return tuple(self._submitted)
 
+    def reboot(self, node: str, *, away: bool) -> None:
+        """Have a node be away for a reboot, or be back."""
+        with self.lock:
+            self.advance()
+            self.cluster.power(node, reboot=away)
+
+    def fail_over(self, before: str, after: str) -> None:
+        """Make another node the master."""
+        with self.lock:
+            self.cluster.set_roles(before, master=False)
+            self.cluster.set_roles(after, master=True, master_candidate=True)
+
     def state(self, number: int) -> JobState:
         """How far a job is now."""
         with self.lock:

@@ -33,23 +33,27 @@ _DAEMON: Final = (
 _GRACE: Final = 10.0
 
 
+Process = subprocess.Popen[bytes]
+
+
 class Processes:
     """Started by one thread: they end with that thread."""
 
     def __init__(self) -> None:
-        self._running: list[tuple[str, subprocess.Popen[bytes], Path]] = []
+        self._running: list[tuple[str, Process, Path]] = []
 
-    def agent(self, config: Path, errors: Path, arguments: Sequence[str]) -> None:
+    def agent(self, config: Path, errors: Path, arguments: Sequence[str]) -> Process:
         """``gnt-steward agent`` with these arguments; ``errors``: a file for what it reports."""
-        self._start("an agent", _AGENT, config, errors, arguments)
+        return self._start("an agent", _AGENT, config, errors, arguments)
 
-    def daemon(self, config: Path, errors: Path, options: Mapping[str, Any]) -> None:
+    def daemon(self, config: Path, errors: Path, options: Mapping[str, Any]) -> Process:
         """The daemon; ``options``: fields of its `DaemonOptions`."""
-        self._start("the maintenance daemon", _DAEMON, config, errors, [json.dumps(options)])
+        name, given = "the maintenance daemon", [json.dumps(options)]
+        return self._start(name, _DAEMON, config, errors, given)
 
     def _start(
         self, name: str, program: str, config: Path, errors: Path, arguments: Sequence[str]
-    ) -> None:
+    ) -> Process:
         with open(errors, "wb") as file:
             process = subprocess.Popen(
                 [sys.executable, "-P", "-c", _TIED + program, str(os.getpid()), *arguments],
@@ -61,6 +65,7 @@ class Processes:
                 start_new_session=True,
             )
         self._running.append((name, process, errors))
+        return process
 
     def check(self) -> None:
         """Raise StewardError with what a process has reported that has ended by itself."""
@@ -70,19 +75,27 @@ class Processes:
                 reason = next((line for line in reversed(lines) if line), f"status {status}")
                 raise StewardError(f"{name} has ended: {reason}")
 
+    def stop(self, process: Process) -> None:
+        """End one of them."""
+        self._running = [one for one in self._running if one[1] is not process]
+        _end([process])
+
     def end(self) -> None:
         """End all of them, the daemon first."""
-        running = [process for _, process, _ in reversed(self._running)]
-        for process in running:
-            process.terminate()
-        last = time.monotonic() + _GRACE
-        for process in running:
-            try:
-                process.wait(max(last - time.monotonic(), 0))
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+        _end([process for _, process, _ in reversed(self._running)])
         self._running.clear()
+
+
+def _end(running: Sequence[Process]) -> None:
+    for process in running:
+        process.terminate()
+    last = time.monotonic() + _GRACE
+    for process in running:
+        try:
+            process.wait(max(last - time.monotonic(), 0))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
 
 
 def daemon(options: str) -> int:

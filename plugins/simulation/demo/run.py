@@ -16,8 +16,10 @@ from ganeti_steward.plugins.simulation.demo.confd import ADDRESS, answering
 from ganeti_steward.plugins.simulation.demo.files import Files, free_port, made_cluster
 from ganeti_steward.plugins.simulation.demo.luxid import DemoLuxid
 from ganeti_steward.plugins.simulation.demo.narrator import Narrator
+from ganeti_steward.plugins.simulation.demo.nodes import DemoNodes
 from ganeti_steward.plugins.simulation.demo.processes import Processes
-from ganeti_steward.plugins.simulation.demo.story import Story
+from ganeti_steward.plugins.simulation.demo.roll_story import RollStory
+from ganeti_steward.plugins.simulation.demo.story import FaultStory, Story
 from ganeti_steward.plugins.simulation.luxid import served
 
 _NODES: Final = 4
@@ -32,11 +34,12 @@ class _Interrupted(BaseException):
     """A signal has come."""
 
 
-def run_demo(port: int, speed: float, *, keep: bool) -> int:
+def run_demo(port: int, speed: float, *, roll: bool, keep: bool) -> int:
     """Play it; the exit status.
 
-    ``port``: TCP port of the status page, 0 for a free one; ``speed``: 1 takes about a minute;
-    ``keep``: go on until a signal comes.  Raises StewardError when it cannot be played.
+    ``port``: TCP port of the status page, 0 for a free one; ``speed``: 1 takes a minute or two;
+    ``roll``: all nodes are rebooted; ``keep``: go on until a signal comes.  Raises StewardError
+    when it cannot be played.
     """
     ended = False
     try:
@@ -45,7 +48,7 @@ def run_demo(port: int, speed: float, *, keep: bool) -> int:
             stack.enter_context(_handlers_restored())
             try:
                 with _interruptible():
-                    story = _begin(stack, port, speed)
+                    story = _begin(stack, port, speed, RollStory if roll else FaultStory)
                     story.play()
                     ended = True
                     if keep:
@@ -58,7 +61,7 @@ def run_demo(port: int, speed: float, *, keep: bool) -> int:
     return EXIT_OK if ended else EXIT_FAILURE
 
 
-def _begin(stack: ExitStack, port: int, speed: float) -> Story:
+def _begin(stack: ExitStack, port: int, speed: float, kind: type[Story]) -> Story:
     """Start everything; ``stack`` ends it, the processes first."""
     port = port or free_port()
     bind(ADDRESS, port).close()
@@ -67,26 +70,13 @@ def _begin(stack: ExitStack, port: int, speed: float) -> Story:
     files = Files(stack.enter_context(directory), world)
     luxid = DemoLuxid(world, _JOBS * speed)
     stack.enter_context(served(str(files.socket), luxid.answer))
-    confd_port = stack.enter_context(answering(files.key, files.master.name))
+    confd_port = stack.enter_context(answering(files.key, lambda: files.master.name))
     processes = Processes()
     stack.callback(processes.end)
     narrator = Narrator(luxid, str(files.audit))
     narrator.say("demo", f"starting the agents of {_NODES} nodes, and the maintenance daemon")
-    agent_port = free_port()
-    for node in files.nodes:
-        place = ["--bind", node.primary_ip, "--port", str(agent_port)]
-        own = ["--node-name", node.name, "--data", str(files.data), "--no-mlock"]
-        processes.agent(files.configure_agent(node), files.errors(node.name), [*place, *own])
-    options = {
-        "address": ADDRESS,
-        "port": port,
-        "luxi_socket": str(files.socket),
-        "confd_port": confd_port,
-        "data": str(files.data),
-        "host": files.master.name,
-    }
-    processes.daemon(files.configure_daemon(agent_port), files.errors("maintd"), options)
-    story = Story(files, luxid, processes, narrator, _PAUSE / speed)
+    nodes = DemoNodes(files, luxid, processes, confd_port, port)
+    story = kind(nodes, luxid, narrator, _PAUSE / speed)
     story.begin(port)
     return story
 

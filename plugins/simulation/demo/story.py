@@ -1,8 +1,9 @@
-"""What happens in a demo: the fans of one node fail, then those of another one for a while."""
+"""What happens in a demo, step by step."""
 
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Final
 
@@ -10,7 +11,7 @@ from ganeti_steward.core.errors import StewardError
 from ganeti_steward.plugins.maintenance.edges.status import fetch_status
 from ganeti_steward.plugins.model.incident import STATES
 from ganeti_steward.plugins.simulation.demo.confd import ADDRESS
-from ganeti_steward.plugins.simulation.demo.files import BAD, GOOD, Files
+from ganeti_steward.plugins.simulation.demo.files import BAD, GOOD
 from ganeti_steward.plugins.simulation.demo.luxid import DemoLuxid
 from ganeti_steward.plugins.simulation.demo.narrator import (
     Narrator,
@@ -18,23 +19,23 @@ from ganeti_steward.plugins.simulation.demo.narrator import (
     is_moving,
     is_over,
 )
-from ganeti_steward.plugins.simulation.demo.processes import Processes
+from ganeti_steward.plugins.simulation.demo.nodes import DemoNodes
 
 #: Seconds between two looks at what is new, and until something must have happened.
 _LOOK: Final = 0.2
 _LIMIT: Final = 600.0
 
 
-class Story:
+class Story(ABC):
     """The steps, one after the other; each raises StewardError."""
 
     def __init__(
-        self, files: Files, luxid: DemoLuxid, processes: Processes, narrator: Narrator, pause: float
+        self, nodes: DemoNodes, luxid: DemoLuxid, narrator: Narrator, pause: float
     ) -> None:
         """``pause``: seconds for reading between two steps."""
-        self._files, self._luxid = files, luxid
-        self._processes, self._narrator, self._pause = processes, narrator, pause
-        _, self._ill, self._second, *_ = (node.name for node in files.nodes)
+        self._nodes, self._files, self._luxid = nodes, nodes.files, luxid
+        self._narrator, self._pause = narrator, pause
+        _, self._ill, self._second, *_ = (node.name for node in self._files.nodes)
 
     def begin(self, port: int) -> None:
         """Wait until the daemon has a report of every node; ``port``: of the status page."""
@@ -43,6 +44,47 @@ class Story:
         self._say(f"the status page: http://{ADDRESS}:{port}/ui")
         self._say("of two places, the one with the lower cluster score is better")
         self.rest(2 * self._pause)
+
+    @abstractmethod
+    def play(self) -> None:
+        """All that happens."""
+
+    def rest(self, seconds: float) -> None:
+        """Only follow what happens for so long."""
+        last = time.monotonic() + seconds
+        while (left := last - time.monotonic()) > 0:
+            self._follow()
+            time.sleep(min(_LOOK, left))
+        self._follow()
+
+    def keep(self) -> None:
+        """Follow what happens until a signal comes."""
+        while True:
+            self.rest(60)
+
+    def _say(self, text: str) -> None:
+        self._narrator.say("demo", text)
+
+    def _has(self, matches: Callable[..., bool], node: str) -> bool:
+        return any(matches(one, node) for one in self._narrator.entries)
+
+    def _follow(self) -> None:
+        self._nodes.check()
+        self._narrator.follow()
+
+    def _until(self, condition: Callable[[], bool], fault: str) -> None:
+        last = time.monotonic() + _LIMIT
+        while True:
+            self._follow()
+            if condition():
+                return
+            if time.monotonic() > last:
+                raise StewardError(f"{fault} after {_LIMIT:g} s; this machine may be too busy")
+            time.sleep(_LOOK)
+
+
+class FaultStory(Story):
+    """The fans of one node fail, then those of another one for a while."""
 
     def play(self) -> None:
         """From the first fault to the empty node."""
@@ -63,19 +105,6 @@ class Story:
         self.rest(self._pause)
         self._conclude()
 
-    def rest(self, seconds: float) -> None:
-        """Only follow what happens for so long."""
-        last = time.monotonic() + seconds
-        while (left := last - time.monotonic()) > 0:
-            self._follow()
-            time.sleep(min(_LOOK, left))
-        self._follow()
-
-    def keep(self) -> None:
-        """Follow what happens until a signal comes."""
-        while True:
-            self.rest(60)
-
     def _conclude(self) -> None:
         node = self._luxid.cluster.nodes[self._ill]
         last = next(one for one in reversed(self._narrator.entries) if is_over(one, self._ill))
@@ -88,26 +117,6 @@ class Story:
             f"{self._ill} is empty and offline, and its tag {min(node.tags)} says that it waits "
             "for a repair; every instance runs on other nodes"
         )
-
-    def _say(self, text: str) -> None:
-        self._narrator.say("demo", text)
-
-    def _has(self, matches: Callable[..., bool], node: str) -> bool:
-        return any(matches(one, node) for one in self._narrator.entries)
-
-    def _follow(self) -> None:
-        self._processes.check()
-        self._narrator.follow()
-
-    def _until(self, condition: Callable[[], bool], fault: str) -> None:
-        last = time.monotonic() + _LIMIT
-        while True:
-            self._follow()
-            if condition():
-                return
-            if time.monotonic() > last:
-                raise StewardError(f"{fault} after {_LIMIT:g} s; this machine may be too busy")
-            time.sleep(_LOOK)
 
 
 def _all_healthy(port: int) -> bool:

@@ -13,7 +13,7 @@ from playing import below, playing, read_until, wait_for_the_end
 pytestmark = pytest.mark.thorough
 
 END = "is empty and offline"
-BUSY = "job 2: "
+BUSY = "job 3: "
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
