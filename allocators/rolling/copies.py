@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -52,22 +53,24 @@ def copies_leave(
         one._replace(drained=True) if one.name in nodes else one for one in cluster.nodes
     )
     copies, stuck = list[Copy](), list[tuple[str, str]]()
+    # Loaded once: of a large cluster that takes longer than a plan for one node.
+    state = load(away, None, kvm_memory)
     for node in nodes:
         names = [one.name for one in cluster.instances if _is_copy(one, node)]
         if not names:
             continue
-        state = load(with_copies(away, copies), None, kvm_memory)
         others = {other: "is away" for other in nodes if other != node}
         leaving = Leaving(node, names, others, frozenset(), len(names), may_keep_copies=False)
         tasks, score = leave_tasks(state, leaving, context), leave_score(state, leaving)
-        found = leave_plan(state, tasks, BestMoveSearch(score), score).found
+        plan = leave_plan(state, tasks, BestMoveSearch(score), score)
         for at, task in enumerate(tasks):
-            if at in found:
-                target = state.frame.node_names(found[at].nodes)[-1]
+            if at in plan.found:
+                target = state.frame.node_names(plan.found[at].nodes)[-1]
                 size = task.resident.demand.instance.disk_space
                 copies.append(Copy(task.name, node, target, size))
             else:
                 stuck.append((node, task.name))
+        state = plan.state
     return CopiesLeft(tuple(sorted(copies, key=lambda one: (one.source, one.instance))), (*stuck,))
 
 
@@ -79,13 +82,18 @@ def _is_copy(instance: Instance, node: str) -> bool:
 def with_copies(cluster: Cluster, copies: Iterable[Copy]) -> Cluster:
     """The cluster once these copies are on their new nodes."""
     targets: Mapping[str, Copy] = {one.instance: one for one in copies}
-    disk: dict[str, int] = {}
+    disk, spindles = Counter[str](), Counter[str]()
     for one in targets.values():
-        disk[one.source] = disk.get(one.source, 0) + one.copied
-        disk[one.target] = disk.get(one.target, 0) - one.copied
+        for node, sign in ((one.source, 1), (one.target, -1)):
+            disk[node] += sign * one.copied
+            spindles[node] += sign * (cluster.instance(one.instance).spindles or 0)
     return cluster.replace(
         nodes=(
-            one._replace(free_disk=one.free_disk + disk.get(one.name, 0)) for one in cluster.nodes
+            one._replace(
+                free_disk=one.free_disk + disk[one.name],
+                free_spindles=one.free_spindles + spindles[one.name],
+            )
+            for one in cluster.nodes
         ),
         instances=(
             one._replace(nodes=(one.nodes[0], targets[one.name].target))

@@ -5,9 +5,11 @@ from __future__ import annotations
 from test_roll import NODES, cluster, planned, sentences
 from worlds import instance
 
+from ganeti_steward.allocators.rolling.copies import Copy, copies_leave, with_copies
 from ganeti_steward.allocators.rolling.pace import Pace, seconds_of
 from ganeti_steward.allocators.rolling.roll import RollOptions
 from ganeti_steward.allocators.rolling.rounds import RoundLimits
+from ganeti_steward.core.model.context import Context
 
 FULL = RollOptions(full=True)
 
@@ -56,6 +58,31 @@ def test_each_round_begins_with_the_copies_of_the_one_before() -> None:
             assert copy.target not in (primary, *one.nodes)
             on[copy.instance] = (primary, copy.target)
         assert not any({*one.nodes} & {*nodes} for nodes in on.values())
+
+
+def test_spindles_are_counted() -> None:
+    found = cluster(instance("web", "node1", "node2"))
+    disks = tuple(one._replace(spindles=2) for one in found.instance("web").disks)
+    found = found.replace(instances=[found.instance("web")._replace(disks=disks)])
+    free = {one.name: one.free_spindles for one in found.nodes}
+    after = with_copies(found, [Copy("web", "node2", "node3", 1)])
+    changed = {one.name: one.free_spindles - free[one.name] for one in after.nodes}
+    assert changed == {"node1": 0, "node2": 2, "node3": -2, "node4": 0}
+
+
+def test_copies_of_the_second_node_leave_after_those_of_the_first() -> None:
+    """As if the cluster were read again in between."""
+    found = cluster(
+        *(instance(f"a{number}", "node3", "node1") for number in range(3)),
+        *(instance(f"b{number}", "node4", "node2") for number in range(3)),
+        node1={"drained": True},
+        node2={"drained": True},
+    )
+    both = copies_leave(found, ["node1", "node2"], Context(), 0)
+    first = copies_leave(found, ["node1"], Context(), 0)
+    second = copies_leave(with_copies(found, first.copies), ["node2"], Context(), 0)
+    assert len(first.copies) == len(second.copies) == 3
+    assert both.copies == first.copies + second.copies
 
 
 def test_a_copy_without_a_place_refuses_the_node() -> None:
