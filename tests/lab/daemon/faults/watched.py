@@ -42,6 +42,19 @@ class Runs(NamedTuple):
         """All nodes on which an instance ever ran."""
         return {node for one in self.changes for node in one.running.get(instance, ())}
 
+    def absences(self, instance: str) -> list[tuple[float, float]]:
+        """When it ran nowhere since it was first seen: begin and end, s since the epoch."""
+        found, since, seen = list[tuple[float, float]](), 0.0, False
+        for one in self.changes:
+            runs = bool(one.running.get(instance))
+            if seen and not runs and not since:
+                since = one.at
+            elif runs and since:
+                found.append((since, one.at))
+                since = 0.0
+            seen = seen or runs
+        return [*found, (since, float("inf"))] if since else found
+
     def now(self, instance: str) -> list[str]:
         """The nodes on which an instance ran at the last look."""
         return self.changes[-1].running.get(instance, [])

@@ -2,76 +2,80 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 
-from ganeti_steward.plugins.model.incident import Incident
-
-from ...cluster import until
-from ...drbd_lab import NODES
+from ..faults.watched import Runs
 from ..maintained_lab import MaintainedLab
+from .rolling import FIXED, MIGRATED, QUIET, Admin, downtime, homes, roll, running
 
 pytestmark = pytest.mark.thorough
 
-INSTANCES = (
-    ("inst1.lab", "drbd", "node2.lab:node3.lab"),
-    ("inst2.lab", "drbd", "node3.lab:node4.lab"),
-    ("inst3.lab", "diskless", "node4.lab"),
-    ("inst4.lab", "sharedfile", "node5.lab"),
-    ("inst5.lab", "ext", "node6.lab"),
-)
+#: How often the daemon is killed in a roll.
+KILLS = 6
 
 
-def states(lab: MaintainedLab) -> dict[str, str]:
-    """Node -> how far its maintenance is, as the command prints it."""
-    done = lab.steward(
-        "maintenance", "list", "--no-headers", "--separator", "|", "-o", "node,state"
-    )
-    assert done.returncode == 0, done.stderr
-    return dict(line.split("|") for line in done.stdout.splitlines())
-
-
-def reboot(lab: MaintainedLab, node: str) -> None:
-    """What an admin does; nothing runs there."""
-    assert lab.running(node) == set()
-    lab.power_off(node)
-    lab.power_on(node)
-    done = lab.steward("maintenance", "done", node)
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
-def homes(lab: MaintainedLab) -> dict[str, list[object]]:
-    """Node -> its primaries, and whether it is drained."""
-    return {name: lab.node(name, "pinst_list", "drained") for name in NODES}
-
-
-def test_a_roll(maintained: MaintainedLab) -> None:
-    lab, rebooted, seen = maintained, list[str](), dict[str, Incident]()
-    lab.place(*INSTANCES)
-    before = homes(lab)
+def test_a_roll(maintained: MaintainedLab, runs: Runs) -> None:
+    """What cannot migrate refuses it; without that nothing is down for a moment."""
+    lab, admin = maintained, Admin(maintained)
+    lab.place(*MIGRATED, FIXED[0])
+    refused = lab.steward("maintenance", "roll", "--all")
+    assert refused.returncode == 1
+    assert "inst6.lab" in refused.stderr
+    lab.remove(FIXED[0][0])
+    before, where = homes(lab), running(lab)
     with lab.daemon():
-        done = lab.steward("maintenance", "roll", "--all", "--reason", "kernel")
-        assert done.returncode == 0, done.stdout + done.stderr
-        assert "node1.lab is left out: it is the master" in done.stderr
+        roll(lab)
+        admin.rolls()
+    assert (homes(lab), running(lab)) == (before, where)
+    assert admin.operations.keys() <= QUIET
+    assert {name: downtime(lab, runs, name) for name, *_ in MIGRATED} == dict.fromkeys(where, 0)
 
-        def over() -> bool:
-            seen.update(lab.incidents)
-            now = states(lab)
-            assert not {"failed", "canceled"} & {*now.values()}, now
-            for node in (one for one, state in now.items() if state == "ready"):
-                if node not in rebooted:
-                    rebooted.append(node)
-                    reboot(lab, node)
-            return len(rebooted) == len(NODES) - 1 and {*now.values()} <= {"done"}
 
-        until(over, 1200)
-    assert sorted(rebooted) == [*NODES[1:]]
-    assert homes(lab) == before
-    assert {kind for one in seen.values() for kind in lab.operations(one)} <= {
-        "OP_NODE_SET_PARAMS",
-        "OP_INSTANCE_MIGRATE",
-        "OP_INSTANCE_ACTIVATE_DISKS",
-        "OP_TAGS_DEL",
-    }
-    assert {(one, state) for one in NODES for state in lab.running(one)} == {
-        (nodes.partition(":")[0], name) for name, _, nodes in INSTANCES
-    }
+@pytest.mark.parametrize(
+    ("choice", "fixed"), [("--stop", FIXED), ("--move", FIXED[:1])], ids=["stop", "move"]
+)
+def test_what_cannot_migrate(
+    maintained: MaintainedLab, runs: Runs, choice: str, fixed: tuple[tuple[str, str, str], ...]
+) -> None:
+    """Only those instances are down, and all are where they were."""
+    lab, admin = maintained, Admin(maintained)
+    lab.place(*MIGRATED, *fixed)
+    before, where = homes(lab), running(lab)
+    with lab.daemon():
+        roll(lab, choice)
+        admin.rolls()
+    assert (homes(lab), running(lab)) == (before, where)
+    used = admin.operations
+    times = {name: downtime(lab, runs, name) for name in where}
+    assert {name for name, seconds in times.items() if seconds} == {name for name, *_ in fixed}
+    if choice == "--stop":
+        assert used["OP_INSTANCE_SHUTDOWN"] == used["OP_INSTANCE_STARTUP"] == len(fixed)
+        assert not used["OP_INSTANCE_MOVE"]
+    else:
+        assert used["OP_INSTANCE_MOVE"] == 2 * len(fixed)
+
+
+@pytest.mark.parametrize("seed", [1])
+def test_a_daemon_that_is_killed(maintained: MaintainedLab, runs: Runs, seed: int) -> None:
+    """At random moments; no instance is down, and no job is there twice."""
+    lab, admin, random = maintained, Admin(maintained), Random(seed)
+    lab.place(*MIGRATED)
+    before, where = homes(lab), running(lab)
+    for killed in range(KILLS):
+        moment = random.uniform(1, 40)
+        with lab.daemon() as daemon:
+            if not killed:
+                roll(lab)
+            seen = len(runs.changes)
+            admin.looks(moment)
+            lab.kill(daemon)
+        print(f"killed after {moment:.1f} s and {len(runs.changes) - seen} changes")
+    with lab.daemon():
+        admin.rolls()
+    assert (homes(lab), running(lab)) == (before, where)
+    assert {name: downtime(lab, runs, name) for name, *_ in MIGRATED} == dict.fromkeys(where, 0)
+    # Each instance leaves its node once and comes back once, and drbd copies do not move at all.
+    assert admin.operations["OP_INSTANCE_MIGRATE"] == 2 * len(MIGRATED)
+    assert admin.operations.keys() <= QUIET
