@@ -13,7 +13,7 @@ from .rolling import FIXED, MIGRATED, QUIET, Admin, downtime, homes, roll, runni
 pytestmark = pytest.mark.thorough
 
 #: How often the daemon is killed in a roll.
-KILLS = 6
+KILLS = 30
 
 
 def test_a_roll(maintained: MaintainedLab, runs: Runs) -> None:
@@ -33,15 +33,11 @@ def test_a_roll(maintained: MaintainedLab, runs: Runs) -> None:
     assert {name: downtime(lab, runs, name) for name, *_ in MIGRATED} == dict.fromkeys(where, 0)
 
 
-@pytest.mark.parametrize(
-    ("choice", "fixed"), [("--stop", FIXED), ("--move", FIXED[:1])], ids=["stop", "move"]
-)
-def test_what_cannot_migrate(
-    maintained: MaintainedLab, runs: Runs, choice: str, fixed: tuple[tuple[str, str, str], ...]
-) -> None:
+@pytest.mark.parametrize("choice", ["--stop", "--move"])
+def test_what_cannot_migrate(maintained: MaintainedLab, runs: Runs, choice: str) -> None:
     """Only those instances are down, and all are where they were."""
     lab, admin = maintained, Admin(maintained)
-    lab.place(*MIGRATED, *fixed)
+    lab.place(*MIGRATED, *FIXED)
     before, where = homes(lab), running(lab)
     with lab.daemon():
         roll(lab, choice)
@@ -49,12 +45,12 @@ def test_what_cannot_migrate(
     assert (homes(lab), running(lab)) == (before, where)
     used = admin.operations
     times = {name: downtime(lab, runs, name) for name in where}
-    assert {name for name, seconds in times.items() if seconds} == {name for name, *_ in fixed}
+    assert {name for name, seconds in times.items() if seconds} == {name for name, *_ in FIXED}
     if choice == "--stop":
-        assert used["OP_INSTANCE_SHUTDOWN"] == used["OP_INSTANCE_STARTUP"] == len(fixed)
+        assert used["OP_INSTANCE_SHUTDOWN"] == used["OP_INSTANCE_STARTUP"] == len(FIXED)
         assert not used["OP_INSTANCE_MOVE"]
     else:
-        assert used["OP_INSTANCE_MOVE"] == 2 * len(fixed)
+        assert used["OP_INSTANCE_MOVE"] == 2 * len(FIXED)
 
 
 @pytest.mark.parametrize("seed", [1])
@@ -64,7 +60,7 @@ def test_a_daemon_that_is_killed(maintained: MaintainedLab, runs: Runs, seed: in
     lab.place(*MIGRATED)
     before, where = homes(lab), running(lab)
     for killed in range(KILLS):
-        moment = random.uniform(1, 40)
+        moment = random.uniform(1, 15)
         with lab.daemon() as daemon:
             if not killed:
                 roll(lab)
