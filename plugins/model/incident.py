@@ -251,6 +251,9 @@ class Incident(NamedTuple):
     """names of nodes that tasks of it have drained, set offline or the like, sorted"""
     off_at: Time = 0
     """when Ganeti's out-of-band program last reported that the node has no power; 0: never"""
+    answered: bool = False
+    """whether Ganeti reached the node after a person had confirmed that it is off: until they are
+    removed, the tags do not count"""
     object: str = ""
     """the hash of the diagnose object, of which ``original`` is a part; empty: it is all of it"""
     maintenance: Maintenance | None = None
@@ -319,6 +322,11 @@ class Incident(NamedTuple):
     def stopped_tag(self) -> str:
         """The tag by which an admin says that no instance runs on the node any more."""
         return f"{STOPPED_TAG}{self.uuid}"
+
+    @property
+    def stopped_tags(self) -> tuple[str, str]:
+        """The tags by which a person confirms that its node is off: its own, and the node's."""
+        return self.stopped_tag, f"{STOPPED_TAG}{self.node}"
 
     def attempt(self, instance: str = "") -> Attempt:
         """What was tried for an instance, or for the node."""

@@ -145,8 +145,8 @@ class World(NamedTuple):
         """Whether it is certain that no instance runs on a node any more.
 
         An admin has confirmed it by a tag with the uuid of an incident of the node or of the node
-        itself, or Ganeti's out-of-band program reported within the last ten minutes that it has no
-        power.
+        itself, and Ganeti has not reached the node since, or Ganeti's out-of-band program reported
+        within the last ten minutes that it has no power.
         """
         node = self.node(name)
         if node is None:
@@ -156,7 +156,8 @@ class World(NamedTuple):
             one for one in self.incidents.values() if one.node == node.uuid and one.state.avoided
         ]
         words = {STOPPED_TAG + node.uuid, *(one.stopped_tag for one in incidents)}
-        return not words.isdisjoint(node.tags) or any(
+        confirmed = not (words.isdisjoint(node.tags) or any(one.answered for one in incidents))
+        return confirmed or any(
             one.off_at and self.now - one.off_at <= OFF_LIMIT for one in incidents
         )
 

@@ -110,7 +110,8 @@ def _not_observed(case: RepairCase) -> Held | None:
         if found.object_id == case.incident.object_id:
             return None
         return braked(case, "not-reported", f"node {case.node.name} reports {found.status} now")
-    if case.evacuated and case.incident.stopped_tag in case.node.tags:
+    confirmed = case.incident.stopped_tag in case.node.tags and not case.incident.answered
+    if case.evacuated and confirmed:
         return None
     why = found.why if found else "no report since the start"
     return braked(case, "silent", f"node {case.node.name} gives no valid report: {why}")

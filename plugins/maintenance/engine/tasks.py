@@ -27,7 +27,7 @@ from ganeti_steward.plugins.maintenance.engine.ledger import Ledger, command_key
 from ganeti_steward.plugins.maintenance.engine.reservations import Reservations
 from ganeti_steward.plugins.maintenance.engine.transitions import Event
 from ganeti_steward.plugins.maintenance.engine.work import with_boot
-from ganeti_steward.plugins.model.incident import STOPPED_TAG, Incident, Submission
+from ganeti_steward.plugins.model.incident import Incident, Submission
 from ganeti_steward.plugins.model.operations import remove_tags, set_tags
 from ganeti_steward.plugins.model.task import (
     AFTERWARDS,
@@ -301,7 +301,7 @@ def _submission_id(uuid: str, step: str, now: int) -> str:
 
 def _word_task(incident: Incident, node: Node, world: World) -> Task | None:
     """Remove the word that the node is off, where it answers: it must not count the next time."""
-    words = [tag for tag in (incident.stopped_tag, f"{STOPPED_TAG}{node.uuid}") if tag in node.tags]
+    words = [tag for tag in incident.stopped_tags if tag in node.tags]
     if node.offline or not words or not world.answers(node.name):
         return None
     reason = f"remove {', '.join(words)} from node {node.name}: it is not off, for it answers"

@@ -385,6 +385,20 @@ def test_the_word_that_a_node_is_off_ends_when_it_answers(
     assert left == (set() if removed else words)
 
 
+def test_a_word_that_cannot_be_removed_does_not_count_after_the_node_has_answered() -> None:
+    cluster = Maintained(config=CONFIG._replace(hold_time=3600))
+    cluster.report("node2", EVACUATE)
+    cluster.round()
+    for word in cluster.incident("node2").stopped_tags:
+        cluster.tag("node2", word)
+    cluster.round()
+    assert cluster.world().is_stopped("node2")
+    cluster.change("node2", missing=())
+    cluster.round()
+    assert cluster.incident("node2").answered
+    assert not cluster.world().is_stopped("node2")
+
+
 def test_to_remove_a_word_begins_no_repair() -> None:
     cluster = Maintained(config=CONFIG._replace(hold_time=3600))
     cluster.report("node2", EVACUATE)
