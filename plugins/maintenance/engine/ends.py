@@ -58,6 +58,8 @@ def power_fault(result: Any) -> str:
 TAG_RETRY = 300 * 10**9
 
 _POWER: Final = frozenset({POWER_OFF, POWER_STATUS})
+#: Steps whose success is not counted as one of the repair.
+_UNCOUNTED: Final = frozenset({*PREPARATIONS, *_POWER, *AFTERWARDS})
 
 
 def apply_ends(ledger: Ledger) -> None:
@@ -165,7 +167,7 @@ def _jobs(ledger: Ledger, uuid: str, submission: Submission) -> None:
         _power(ledger, uuid, submission, states, fault)
     elif fault and ledger.incidents[uuid].active:
         _attempt(ledger, uuid, submission.step, "", fault, interrupted=True)
-    if submission.task and not fault and submission.step not in (*PREPARATIONS, *_POWER):
+    if submission.task and not fault and submission.step not in _UNCOUNTED:
         _count(ledger, uuid, submission.task)
 
 

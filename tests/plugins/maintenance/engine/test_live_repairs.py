@@ -92,16 +92,28 @@ def test_a_live_repair_that_never_came() -> None:
     assert len(cluster.commands) == 2
 
 
-def test_a_command_that_never_came_and_is_not_reported_any_more() -> None:
-    """The incident is over: it would keep other nodes from being repaired."""
+@pytest.mark.parametrize("tagged", [False, True])
+def test_a_command_that_never_came_and_is_not_reported_any_more(*, tagged: bool) -> None:
+    """The incident is over: it would keep other nodes from being repaired.
+
+    A tag that the daemon removes meanwhile is no part of the repair.
+    """
     cluster = Maintained(config=CONFIG._replace(healthy_delay=600))
     cluster.report("node2", REPAIR)
+    cluster.change("node2", missing=())
     cluster.round()
+    if tagged:
+        cluster.tag("node2", cluster.incident("node2").stopped_tag)
     (lost,) = cluster.commands
     cluster.report("node2", OK)
     cluster.results[lost] = CommandResult(False, "it never came", NEVER_CAME)
     cluster.round()
     assert cluster.incident("node2").status == PENDING
+    untags = cluster.pending_jobs()
+    assert len(untags) == tagged
+    for untag in untags:
+        cluster.end(untag)
+    cluster.round()
     cluster.wait(601)
     cluster.round()
     assert cluster.records == {}
