@@ -140,12 +140,23 @@ def _cleaned_up(case: Evacuation, instance: Instance, attempt: Attempt) -> Judge
     down = attempt.tried > 0 and runs_on(instance, case.name) and instance.status == _DOWN
     if attempt.prepared >= case.settings.move_attempts:
         return None
-    if down and attempt.step == CLEAN_UP and _NOWHERE in attempt.reason:
-        return Prepare(START, restart(name), f"start {name} on {case.name}: it runs nowhere")
+    if down and attempt.step in (CLEAN_UP, ACTIVATE) and _NOWHERE in attempt.reason:
+        return _started(case, instance, attempt)
     if down or instance.status == _ELSEWHERE or (attempt.interrupted and attempt.step == MOVE):
         why = "its migration was cut in half"
         return Prepare(CLEAN_UP, [clean_up(name)], f"clean up {name}: {why}")
     return None
+
+
+def _started(case: Evacuation, instance: Instance, attempt: Attempt) -> Judgement:
+    """Start it where it is, unless another copy of its disks may be the newer one."""
+    health = case.disk_health(instance.name)
+    if instance.template == "drbd" and not (health and health.in_sync):
+        found = _with_disks(case, instance, attempt)
+        unknown = Later("it runs nowhere, and whether its disks are in sync is not known")
+        return unknown if isinstance(found, Ready) else found
+    why = f"start {instance.name} on {case.name}: it runs nowhere"
+    return Prepare(START, restart(instance.name), why)
 
 
 def _with_disks(case: Evacuation, instance: Instance, attempt: Attempt) -> Judgement:

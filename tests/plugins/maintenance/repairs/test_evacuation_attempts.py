@@ -10,7 +10,7 @@ from worlds import after, incident, instance, node, world
 
 from ganeti_steward.core.model.opcodes import Job
 from ganeti_steward.plugins.model.incident import COMPLETED, FAILED, PENDING
-from ganeti_steward.plugins.model.operations import clean_up, restart
+from ganeti_steward.plugins.model.operations import activate_disks, clean_up, restart
 from ganeti_steward.plugins.model.world import Reported
 
 
@@ -157,6 +157,28 @@ def test_an_instance_that_was_moved_and_not_started_is_started() -> None:
     assert cluster.jobs[-1] == restart("a")
     cluster.instance("a", status="running")
     assert cluster.run().status == COMPLETED
+
+
+def test_an_instance_that_runs_nowhere_is_started_once_its_disks_are_in_sync() -> None:
+    """It may have run on the other node: what is here may be old."""
+    cluster = evacuated(instance("a", "n1", "n2"))
+    cluster.disks("a")
+    cluster.outcome = failing("a", error=WCONFD)
+    cluster.round()
+    cluster.instance("a", status="ERROR_down")
+    cluster.disks("a", "disk/0 has lost its connection")
+    cluster.outcome = failing("a", error="Instance does not seem to be running at all")
+    cluster.round(1)
+    cluster.round(31)
+    assert cluster.jobs[-1] == [clean_up("a")]
+    cluster.outcome = failing()
+    cluster.round(1)
+    cluster.round(70)
+    assert cluster.jobs[-1] == [activate_disks("a")]
+    cluster.disks("a")
+    cluster.round(1)
+    cluster.round(70)
+    assert cluster.jobs[-1] == restart("a")
 
 
 def test_an_instance_on_the_wrong_node_is_cleaned_up() -> None:
