@@ -140,23 +140,26 @@ def _cleaned_up(case: Evacuation, instance: Instance, attempt: Attempt) -> Judge
     down = attempt.tried > 0 and runs_on(instance, case.name) and instance.status == _DOWN
     if attempt.prepared >= case.settings.move_attempts:
         return None
-    if down and attempt.step in (CLEAN_UP, ACTIVATE) and _NOWHERE in attempt.reason:
-        return _started(case, instance, attempt)
+    if down and attempt.step == CLEAN_UP and _NOWHERE in attempt.reason:
+        return _started(case, instance)
     if down or instance.status == _ELSEWHERE or (attempt.interrupted and attempt.step == MOVE):
         why = "its migration was cut in half"
         return Prepare(CLEAN_UP, [clean_up(name)], f"clean up {name}: {why}")
     return None
 
 
-def _started(case: Evacuation, instance: Instance, attempt: Attempt) -> Judgement:
-    """Start it where it is, unless another copy of its disks may be the newer one."""
-    health = case.disk_health(instance.name)
+def _started(case: Evacuation, instance: Instance) -> Judgement:
+    """Start it where it is; another copy of its disks may be the newer one."""
+    name, job, health = instance.name, restart(instance.name), case.disk_health(instance.name)
     if instance.template == "drbd" and not (health and health.in_sync):
-        found = _with_disks(case, instance, attempt)
-        unknown = Later("it runs nowhere, and whether its disks are in sync is not known")
-        return unknown if isinstance(found, Ready) else found
-    why = f"start {instance.name} on {case.name}: it runs nowhere"
-    return Prepare(START, restart(instance.name), why)
+        (other,) = instance.secondaries
+        node = case.world.node(other)
+        if node is None or node.offline:
+            return Stays(f"it runs nowhere, and {other}, which may have the newer copy, is offline")
+        if not case.world.answers(other):
+            return Later(f"it runs nowhere, and {other}, which may have the newer copy, is silent")
+        job = [activate_disks(name, wait_for_sync=True), *job]
+    return Prepare(START, job, f"start {name} on {case.name}: it runs nowhere")
 
 
 def _with_disks(case: Evacuation, instance: Instance, attempt: Attempt) -> Judgement:

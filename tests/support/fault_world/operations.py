@@ -331,6 +331,11 @@ def _activate_disks(world: World, op: Row) -> list[Any]:
     world.ganeti.data[name].active = True
     if row["snodes"] and len(world.ganeti.data[name].whole) < 2:
         world.ganeti.data[name].resyncing = True
+        if op.get("wait_for_sync"):
+            resynced(world, name)
+            if len(world.ganeti.data[name].whole) < 2:
+                raise JobFailed("Some disks of the instance are degraded!", kind="OpExecError")
+            return []
         world.clock.after(world.draw("resync").uniform(20, 600), partial(resynced, world, name))
     return []
 

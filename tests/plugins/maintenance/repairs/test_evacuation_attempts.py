@@ -174,11 +174,36 @@ def test_an_instance_that_runs_nowhere_is_started_once_its_disks_are_in_sync() -
     cluster.outcome = failing()
     cluster.round(1)
     cluster.round(70)
-    assert cluster.jobs[-1] == [activate_disks("a")]
+    assert cluster.jobs[-1] == [activate_disks("a", wait_for_sync=True), *restart("a")]
+
+
+@pytest.mark.parametrize(
+    ("offline", "status", "why"),
+    [
+        (False, PENDING, "n2, which may have the newer copy, is silent"),
+        (True, FAILED, "n2, which may have the newer copy, is offline"),
+    ],
+)
+def test_an_instance_that_runs_nowhere_while_its_other_node_does_not_answer(
+    *, offline: bool, status: str, why: str
+) -> None:
+    cluster = evacuated(instance("a", "n1", "n2"))
     cluster.disks("a")
+    cluster.outcome = failing("a", error=WCONFD)
+    cluster.round()
+    cluster.instance("a", status="ERROR_down")
+    cluster.outcome = failing("a", error="Instance does not seem to be running at all")
+    cluster.round(1)
+    cluster.round(31)
+    cluster.outcome = failing()
+    cluster.dies("n2")
+    cluster.disks("a", "disk/0 has lost its connection")
+    cluster.node("n2", offline=offline)
     cluster.round(1)
     cluster.round(70)
-    assert cluster.jobs[-1] == restart("a")
+    found = cluster.run()
+    assert (found.status, why in found.note + " ".join(cluster.sentences("wait"))) == (status, True)
+    assert restart("a") not in cluster.jobs
 
 
 def test_an_instance_on_the_wrong_node_is_cleaned_up() -> None:
