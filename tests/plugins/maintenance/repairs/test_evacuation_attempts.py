@@ -122,8 +122,8 @@ def test_a_migration_that_was_cut_in_half_is_cleaned_up_first() -> None:
     assert cluster.jobs[2][0]["target_node"]
 
 
-def test_an_instance_that_runs_nowhere_is_started_where_it_was() -> None:
-    cluster = evacuated(instance("a", "n1", template="ext"))
+def run_nowhere(cluster: Evacuated) -> None:
+    """The migration of the instance is cut in half, and its clean-up finds it on no node."""
     cluster.outcome = failing("a", error=WCONFD)
     cluster.round()
     cluster.instance("a", status="ERROR_down")
@@ -132,6 +132,11 @@ def test_an_instance_that_runs_nowhere_is_started_where_it_was() -> None:
     cluster.round(31)
     assert cluster.jobs[-1] == [clean_up("a")]
     cluster.outcome = failing()
+
+
+def test_an_instance_that_runs_nowhere_is_started_where_it_was() -> None:
+    cluster = evacuated(instance("a", "n1", template="ext"))
+    run_nowhere(cluster)
     cluster.round(1)
     cluster.round(70)
     assert cluster.jobs[-1] == restart("a")
@@ -163,15 +168,8 @@ def test_an_instance_that_runs_nowhere_is_started_once_its_disks_are_in_sync() -
     """It may have run on the other node: what is here may be old."""
     cluster = evacuated(instance("a", "n1", "n2"))
     cluster.disks("a")
-    cluster.outcome = failing("a", error=WCONFD)
-    cluster.round()
-    cluster.instance("a", status="ERROR_down")
+    run_nowhere(cluster)
     cluster.disks("a", "disk/0 has lost its connection")
-    cluster.outcome = failing("a", error="Instance does not seem to be running at all")
-    cluster.round(1)
-    cluster.round(31)
-    assert cluster.jobs[-1] == [clean_up("a")]
-    cluster.outcome = failing()
     cluster.round(1)
     cluster.round(70)
     assert cluster.jobs[-1] == [activate_disks("a", wait_for_sync=True), *restart("a")]
@@ -189,13 +187,7 @@ def test_an_instance_that_runs_nowhere_while_its_other_node_does_not_answer(
 ) -> None:
     cluster = evacuated(instance("a", "n1", "n2"))
     cluster.disks("a")
-    cluster.outcome = failing("a", error=WCONFD)
-    cluster.round()
-    cluster.instance("a", status="ERROR_down")
-    cluster.outcome = failing("a", error="Instance does not seem to be running at all")
-    cluster.round(1)
-    cluster.round(31)
-    cluster.outcome = failing()
+    run_nowhere(cluster)
     cluster.dies("n2")
     cluster.disks("a", "disk/0 has lost its connection")
     cluster.node("n2", offline=offline)
