@@ -169,20 +169,11 @@ def apply_tags(ledger: Ledger) -> None:
             ledger.happen(incident.uuid, Event.CANCEL, f"tag {incident.cancel_tag} was set")
         else:
             _apply_result_tag(ledger, ledger.incidents[incident.uuid], node)
-    for incident in ledger.all():
-        _apply_answer(ledger, incident, ledger.world.nodes[incident.node])
     for incident in ledger.all(lambda one: one.maintenance is not None):
         _apply_word(ledger, incident)
     for incident in ledger.all(lambda one: one.state.withdrawn):
         ledger.cancels += queued_jobs(ledger, incident)
     _report_unknown_tags(ledger)
-
-
-def _apply_answer(ledger: Ledger, incident: Incident, node: Node) -> None:
-    """Note that a node answers whose tags say that it is off: their removal may take long."""
-    confirmed = any(tag in node.tags for tag in incident.stopped_tags)
-    answers = not node.offline and ledger.world.answers(node.name)
-    ledger.update(incident._replace(answered=confirmed and (answers or incident.answered)))
 
 
 def _apply_word(ledger: Ledger, incident: Incident) -> None:
@@ -337,6 +328,15 @@ def _nothing_done(incident: Incident) -> bool:
     # Not its jobs: those that set and remove tags are no part of the repair.
     handed_over = incident.open or incident.attempts or incident.last_task
     return incident.state.under_repair and not handed_over
+
+
+def apply_answers(ledger: Ledger) -> None:
+    """Note which nodes answer whose tags say that they are off: their removal may take long."""
+    for incident in ledger.all():
+        node = ledger.world.nodes[incident.node]
+        confirmed = any(tag in node.tags for tag in incident.stopped_tags)
+        answers = not node.offline and ledger.world.answers(node.name)
+        ledger.update(incident._replace(answered=confirmed and (answers or incident.answered)))
 
 
 def apply_disks(ledger: Ledger) -> None:

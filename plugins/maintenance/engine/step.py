@@ -40,6 +40,7 @@ def step(
     observed.apply_left(ledger)
     observed.apply_tags(ledger)
     observed.apply_reports(ledger)
+    observed.apply_answers(ledger)
     apply_work(ledger)
     observed.apply_disks(ledger)
     reservations = Reservations(ledger.all(), ledger.world, config)

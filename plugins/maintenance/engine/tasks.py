@@ -104,10 +104,9 @@ class Tasks:
 
     def tag(self) -> None:
         """Set and remove the tags of results, and words of people that are not true any more."""
-        world = self._ledger.world
         for incident in self._ledger.all(lambda one: True):
             node = self._ledger.node(incident)
-            task = node and (_word_task(incident, node, world) or _tag_task(incident, node))
+            task = node and (_word_task(incident, node) or _tag_task(incident, node))
             if node and task and not any(one.step in (TAG, UNTAG) for one in incident.open):
                 case = self._case(incident, node)
                 self._start_afterwards(case, FOR_TAGS, task, "tag")
@@ -299,12 +298,12 @@ def _submission_id(uuid: str, step: str, now: int) -> str:
     return str(uuid5(NAMESPACE_URL, f"{uuid} {step} {now}"))
 
 
-def _word_task(incident: Incident, node: Node, world: World) -> Task | None:
-    """Remove the word that the node is off, where it answers: it must not count the next time."""
-    words = [tag for tag in incident.stopped_tags if tag in node.tags]
-    if node.offline or not words or not world.answers(node.name):
+def _word_task(incident: Incident, node: Node) -> Task | None:
+    """Remove the word that the node is off, which counts no more; one can be set again then."""
+    if not incident.answered:
         return None
-    reason = f"remove {', '.join(words)} from node {node.name}: it is not off, for it answers"
+    words = [tag for tag in incident.stopped_tags if tag in node.tags]
+    reason = f"remove {', '.join(words)} from node {node.name}: it was not off, for it answered"
     job = [remove_tags("node", node.name, words)]
     return Task(UNTAG, frozenset({node.name}), frozenset(), reason, (job,))
 

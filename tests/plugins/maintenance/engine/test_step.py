@@ -6,6 +6,7 @@ import pytest
 from maintained import CONFIG, EVACUATE, OK, REPAIR, SECOND, WORSE, Maintained, diagnose, evacuating
 from worlds import group
 
+from ganeti_steward.core.model.cluster import HYPERVISOR_FIGURES
 from ganeti_steward.plugins.maintenance.config import OBSERVE
 from ganeti_steward.plugins.maintenance.engine.decision import (
     PluginPlan,
@@ -395,8 +396,17 @@ def test_a_word_that_cannot_be_removed_does_not_count_after_the_node_has_answere
     assert cluster.world().is_stopped("node2")
     cluster.change("node2", missing=())
     cluster.round()
-    assert cluster.incident("node2").answered
     assert not cluster.world().is_stopped("node2")
+    (untag,) = cluster.pending_jobs()
+    cluster.end(untag, error="canceled")
+    cluster.change("node2", missing=HYPERVISOR_FIGURES)
+    cluster.round()
+    assert not cluster.world().is_stopped("node2")
+    # A person can set it again once it is gone.
+    cluster.wait(600)
+    cluster.run()
+    assert cluster.nodes["uuid-node2"].tags == ()
+    assert not cluster.incident("node2").answered
 
 
 def test_to_remove_a_word_begins_no_repair() -> None:
