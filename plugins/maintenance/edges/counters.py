@@ -75,10 +75,15 @@ class Counters:
         """
         return max(now, self._known.highest + 1)
 
-    def note(self, found: Mapping[str, int], *, all_signed: bool) -> None:
-        """All records were read, and these are their counters (by uuid)."""
+    def note(self, found: Mapping[str, int], *, all_signed: bool, master: bool) -> None:
+        """All records were read, and these are their counters (by uuid).
+
+        ``master``: whether they are the master's: others can read the configuration of a node that
+        was the master, which has nothing that was written since.
+        """
         known = self._with(found, all_signed=all_signed)
-        self._change(known._replace(read=known.highest))
+        noted = self._known._replace(highest=known.highest)
+        self._change(known._replace(read=known.highest) if master else noted)
 
     def _with(self, found: Mapping[str, int], *, all_signed: bool) -> _Known:
         highest = max([self._known.highest, *found.values()])

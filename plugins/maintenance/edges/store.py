@@ -218,7 +218,9 @@ class Store:
             self._adopts = False
         faults += judged.faults
         self._counters.note(
-            {uuid: one.counter for uuid, one in self._known.items()}, all_signed=not self._adopts
+            {uuid: one.counter for uuid, one in self._known.items()},
+            all_signed=not self._adopts,
+            master=rewrite,
         )
         self._unreadable = frozenset(fault.uuid for fault in faults)
         return Records(

@@ -299,6 +299,7 @@ def _remove_tags(world: World, op: Row) -> None:
         names = ", ".join(f"'{tag}'" for tag in missing)
         raise JobFailed(f"Tag(s) {names} not found", "unknown_entity")
     tags[:] = [tag for tag in tags if tag not in op["tags"]]
+    world.checks.results.untagged(op["tags"])
     world.ganeti.changed()
 
 

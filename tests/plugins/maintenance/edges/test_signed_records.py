@@ -119,9 +119,9 @@ def test_a_record_that_was_deleted_cannot_be_put_back(
     for delete in ("remove", "delete_filter"):
         store.write(FIRST)
         old = FilterRules(luxi).read().rules[0]
-        store.read_all()
+        store.read_all(rewrite=True)
         getattr(store if delete == "remove" else luxi, delete)(FIRST.uuid)
-        store.read_all()
+        store.read_all(rewrite=True)
         if restarted:
             store = signing_store(luxi, counters=Counters(path), clock=lambda: NOW)
         write(luxi, old)
@@ -397,13 +397,26 @@ def test_a_file_of_counters_that_cannot_be_written(
 def test_the_master_was_another_node_meanwhile() -> None:
     """Within one round of its daemon: its own writes are later, and do not make others' old."""
     counters = Counters()
-    counters.note({"before": 10}, all_signed=True)
+    counters.note({"before": 10}, all_signed=True, master=True)
     counters.wrote("own", 30)
     assert not counters.is_old("of the other master", 20)
     assert counters.is_old("put back", 10)
     assert counters.is_old("own", 29)
-    counters.note({"own": 30}, all_signed=True)
+    counters.note({"own": 30}, all_signed=True, master=True)
     assert counters.is_old("put back", 20)
+
+
+def test_a_node_that_is_not_the_master_any_more_takes_no_record_for_old(luxi: Luxi) -> None:
+    """What it reads is the configuration of before, which has no record of the new master."""
+    store = signing_store(luxi, clock=lambda: NOW + 9)
+    store.read_all(rewrite=True)
+    signing_store(luxi, clock=lambda: NOW + 5).write(FIRST)
+    of_new_master = FilterRules(luxi).read().rules[0]
+    luxi.delete_filter(FIRST.uuid)
+    store.write(SECOND)
+    store.read_all()
+    write(luxi, of_new_master)
+    assert store.read_all(rewrite=True) == ({FIRST.uuid: FIRST, SECOND.uuid: SECOND}, (), ())
 
 
 def test_the_counters_of_a_clock_that_was_set_back(luxi: Luxi) -> None:

@@ -115,7 +115,9 @@ def master_left_behind(world: World, fault: Fault) -> None:
     new = fault.subject if fault.subject in names else min(names, default="")
     if not new:
         return
-    # It does not get the configuration by which another node is the master.
+    # It has the configuration that it wrote itself, and does not get the one by which another
+    # node is the master.
+    world.spread()
     for nodes in _CUT[fault.detail](world):
         nodes.add(old)
         world.clock.after(fault.lasts, partial(nodes.discard, old))

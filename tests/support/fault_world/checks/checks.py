@@ -49,6 +49,8 @@ class Checks:
         """uuid -> record as a daemon wrote it last"""
         self.deleted: set[str] = set()
         """uuids of records that people deleted or edited"""
+        self._writers: dict[str, Daemon] = {}
+        """uuid of a record -> the daemon that wrote it last"""
         self._removed: set[str] = set()
         """uuids of records that daemons deleted"""
         self._off: dict[str, frozenset[str]] = {}
@@ -177,10 +179,12 @@ class Checks:
             return
         uuid, before = rule["uuid"], self.records.get(rule["uuid"])
         state = _state(record)
-        if not caller.process.alive and (uuid in self._removed or before is None):
-            # A call of a daemon that was killed: the one that runs now ignores the record, where
-            # it has removed it, or has written others since.
+        written_since = uuid in self._removed or self._writers.get(uuid) is not caller
+        if not caller.process.alive and written_since:
+            # A call of a daemon that was killed: the one that runs now writes the record back, or
+            # ignores it.
             self.deleted.add(uuid)
+        self._writers[uuid] = caller
         # A person has written the request of a maintenance.
         first = "noted" if uuid in self.requested else ""
         if (_state(before) if before else first) != state:

@@ -100,6 +100,8 @@ def _stays(world: World, records: Mapping[str, Row], uuid: str) -> bool:
     """
     canceled = uuid in world.checks.canceled.recorded and uuid not in world.checks.deleted
     record = records.get(uuid, {})
+    if not record and f"{CANCEL_TAG}{uuid}" in world.checks.results.removed_tags:
+        return False  # a person has set it again, for an incident that has ended
     tried = record.get("retry_at", 0) + _AGAIN * SECOND
     used = any(one.get("open") for one in records.values() if one["node"] == record.get("node"))
     name = record.get("node_name", "")

@@ -33,6 +33,8 @@ class Results:
         """incident -> ids of the submissions of its commands"""
         self._tags: set[str] = set()
         """tags that were set by jobs"""
+        self.removed_tags: set[str] = set()
+        """tags that were removed by jobs"""
         self._completed: list[tuple[str, Seen | None]] = []
         """incidents that were recorded as completed in this round, with what was seen"""
 
@@ -45,6 +47,10 @@ class Results:
     def tagged(self, tags: Sequence[str]) -> None:
         """A job has set tags."""
         self._tags.update(tags)
+
+    def untagged(self, tags: Sequence[str]) -> None:
+        """A job has removed tags."""
+        self.removed_tags.update(tags)
 
     def was_tagged(self, tag: str) -> bool:
         """Whether a job has ever set this tag."""
