@@ -9,7 +9,7 @@ from fault_world.checks.answers import NONE, Answers
 from fault_world.checks.texts import object_of
 from fault_world.clock import SECOND
 from ganeti_steward.core.model.finding import LIVE_REPAIR
-from ganeti_steward.plugins.model.incident import ACTIONS, STOPPED_TAG
+from ganeti_steward.plugins.model.incident import ACTIONS
 
 if TYPE_CHECKING:
     from fault_world.checks.seen import Seen
@@ -37,15 +37,15 @@ class Begun:
         """A daemon has recorded that a repair is begun."""
         if record.get("maintenance") or seen is None:
             return
-        self._is_reported(uuid, record, answers)
+        self._is_reported(uuid, record, answers, seen)
         self._has_lasted(uuid, record)
         self._new.append((uuid, seen.at))
         self.is_no_storm(answers, seen)
 
-    def _is_reported(self, uuid: str, record: Row, answers: Answers) -> None:
+    def _is_reported(self, uuid: str, record: Row, answers: Answers, seen: Seen) -> None:
         node = record["node_name"]
         answer = answers.observed.get(node, NONE)
-        confirmed = record["action"] != LIVE_REPAIR and self._has_tag(node, f"{STOPPED_TAG}{uuid}")
+        confirmed = record["action"] != LIVE_REPAIR and uuid in seen.confirmed
         if answer.object:
             text = f"{uuid} is begun, and {node} reports {answer.status}"
             self._require("reported", answer.object == object_of(record), text)
@@ -67,9 +67,6 @@ class Begun:
         passed = (decided - record["observed_since"]) / SECOND
         text = f"{uuid} of {record['node_name']} is begun after {passed:.0f} s of {hold:g} s"
         self._require("reported", self._world.jumped > 0 or passed >= hold, text)
-
-    def _has_tag(self, node: str, tag: str) -> bool:
-        return any(row["name"] == node and tag in row["tags"] for row in self._world.ganeti.nodes)
 
     def round(self) -> None:
         """A round has ended: all its records are written."""
@@ -97,10 +94,14 @@ class Begun:
         known = {
             one["node"] for one in records if one["status"] in ("completed", "failed", "canceled")
         }
+        # What was fresh when it was polled may be too old by now.
+        oldest = answers.observed_at - self._world.settings.report_max_age * SECOND
+        found = {row["name"]: answers.observed.get(row["name"], NONE) for row in nodes}
         ill = [
             row["name"]
             for row in nodes
-            if answers.observed.get(row["name"], NONE).is_ill
+            if found[row["name"]].is_ill
+            and found[row["name"]].timestamp >= oldest
             and row["uuid"] not in known
             and not (row["offline"] or row["name"] in before | seen.was_excluded)
         ]

@@ -239,7 +239,9 @@ class Checks:
         for line in sorted(held - self._held):
             self._world.narrate(f"held {line}")
         self._held = held
-        repaired = {one.node for one in outcome.incidents.values() if one.state.under_repair}
+        # An older record that people wrote back counts for the daemon that cannot know it.
+        own = [one for uuid, one in outcome.incidents.items() if uuid not in self.deleted]
+        repaired = {one.node for one in own if one.state.under_repair}
         most = self._world.settings.most_nodes
         self.require("limits", len(repaired) <= most, f"{len(repaired)} nodes are under repair")
         self._maintained(outcome)

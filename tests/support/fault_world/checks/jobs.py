@@ -12,7 +12,7 @@ from fault_world.checks.tasks import OwnJob, Tasks, nanoseconds
 from fault_world.checks.texts import shown, texts
 from fault_world.clock import SECOND
 from ganeti_steward.plugins.maintenance.queue.submit import SUBMISSION_SOURCE
-from ganeti_steward.plugins.model.incident import JOB_SOURCE, STOPPED_TAG
+from ganeti_steward.plugins.model.incident import JOB_SOURCE
 from ganeti_steward.plugins.model.routine import ROUTINE_SOURCE
 
 if TYPE_CHECKING:
@@ -187,10 +187,8 @@ class Jobs:
         life = settings.report_max_age + 2 * settings.poll_interval + settings.poll_time_limit
         last = self._reports.get(node)
         limit = (life + self._world.jumped) * SECOND
-        tag = f"{STOPPED_TAG}{incident}"
-        rows = self._world.ganeti.nodes
-        confirmed = any(row["name"] == node and tag in row["tags"] for row in rows)
         recent = last is not None and seen.at - last <= limit
+        confirmed = incident in seen.confirmed
         requested = incident in self._world.checks.requested
         self._grounds[incident] = recent or confirmed or requested
 

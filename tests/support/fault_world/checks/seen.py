@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fault_world.checks.candidates import Pool, pool
 from ganeti_steward.plugins.maintenance.pause import pause_reason
-from ganeti_steward.plugins.model.incident import CANCEL_TAG, OPT_OUT_TAG
+from ganeti_steward.plugins.model.incident import CANCEL_TAG, OPT_OUT_TAG, STOPPED_TAG
 
 if TYPE_CHECKING:
     from fault_world.world import World
@@ -50,6 +50,8 @@ class Seen(NamedTuple):
     """those that have, or could have, a copy of the configuration before or after"""
     canceled: frozenset[str]
     """uuids of the incidents that a person cancels by a tag"""
+    confirmed: frozenset[str]
+    """uuids of the incidents whose node is off by a person's tag, or was before or after"""
 
 
 def seen(world: World, records: Mapping[str, Row]) -> Seen:
@@ -82,6 +84,17 @@ def seen(world: World, records: Mapping[str, Row]) -> Seen:
         frozenset((name, node) for name, on in ganeti.runs.items() for node in on),
         pool(ganeti),
         frozenset(tag.removeprefix(CANCEL_TAG) for tag in tags if tag.startswith(CANCEL_TAG)),
+        _confirmed(world),
+    )
+
+
+def _confirmed(world: World) -> frozenset[str]:
+    """By tags of the nodes that the incidents belong to."""
+    tags = {row["uuid"]: row["tags"] for row in world.ganeti.nodes}
+    return frozenset(
+        uuid
+        for uuid, record in world.checks.records.items()
+        if f"{STOPPED_TAG}{uuid}" in tags.get(record["node"], ())
     )
 
 
@@ -136,4 +149,5 @@ def both(before: Seen, after: Seen) -> Seen:
             before.pool.nodes & after.pool.nodes,
         ),
         before.canceled & after.canceled,
+        before.confirmed | after.confirmed,
     )
