@@ -109,7 +109,8 @@ class Maintd(NamedTuple):
     ] = False
     failover_unsynced: Annotated[
         bool,
-        "Whether drbd instances of a node that is off, and whose agent does not answer, are "
+        "Whether drbd instances of a node that is off, and whose agent does not answer, nor has "
+        "answered since the node was confirmed to be off, are "
         "started from their copy, although it is not known to be complete: what was written last "
         "may be lost.",
     ] = False

@@ -251,9 +251,13 @@ class Incident(NamedTuple):
     """names of nodes that tasks of it have drained, set offline or the like, sorted"""
     off_at: Time = 0
     """when Ganeti's out-of-band program last reported that the node has no power; 0: never"""
+    confirmed_at: Time = 0
+    """when the tags were first seen by which a person confirms that it is off; 0: there are none"""
     answered: bool = False
     """whether Ganeti reached the node after a person had confirmed that it is off: until they are
     removed, the tags do not count"""
+    reported: bool = False
+    """whether its agent has reported since it is confirmed to be off, by a tag or as in `off_at`"""
     object: str = ""
     """the hash of the diagnose object, of which ``original`` is a part; empty: it is all of it"""
     maintenance: Maintenance | None = None

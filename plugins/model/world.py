@@ -155,7 +155,7 @@ class World(NamedTuple):
         incidents = [
             one for one in self.incidents.values() if one.node == node.uuid and one.state.avoided
         ]
-        words = {STOPPED_TAG + node.uuid, *(one.stopped_tag for one in incidents)}
+        words = {STOPPED_TAG + node.uuid}.union(*(one.stopped_tags for one in incidents))
         confirmed = not (words.isdisjoint(node.tags) or any(one.answered for one in incidents))
         return confirmed or any(
             one.off_at and self.now - one.off_at <= OFF_LIMIT for one in incidents

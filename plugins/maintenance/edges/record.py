@@ -171,6 +171,8 @@ def adopted(incident: Incident, now: int) -> Incident:
         repeated=0,
         synced=(),
         off_at=0,
+        confirmed_at=0,
+        reported=False,
     )
 
 

@@ -251,7 +251,7 @@ def _power(
         ledger.update(ledger.incidents[uuid]._replace(off_at=0))
         _attempt(ledger, uuid, submission.step, "", reason)
         return
-    ledger.update(ledger.incidents[uuid]._replace(off_at=submission.at))
+    ledger.update(ledger.incidents[uuid]._replace(off_at=submission.at, reported=False))
 
 
 def _count(ledger: Ledger, uuid: str, task: str) -> None:

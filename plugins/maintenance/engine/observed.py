@@ -331,12 +331,27 @@ def _nothing_done(incident: Incident) -> bool:
 
 
 def apply_answers(ledger: Ledger) -> None:
-    """Note which nodes answer whose tags say that they are off: their removal may take long."""
+    """Note which nodes answer that are confirmed to be off: to remove the tags may take long.
+
+    Ganeti does not connect to an offline node, but its agent may report.
+    """
     for incident in ledger.all():
         node = ledger.world.nodes[incident.node]
         confirmed = any(tag in node.tags for tag in incident.stopped_tags)
+        confirmed_at = (incident.confirmed_at or ledger.now) if confirmed else 0
         answers = not node.offline and ledger.world.answers(node.name)
-        ledger.update(incident._replace(answered=confirmed and (answers or incident.answered)))
+        found, off = (
+            ledger.world.observations.get(incident.node),
+            max(confirmed_at, incident.off_at),
+        )
+        reports = isinstance(found, Reported) and found.at > off
+        ledger.update(
+            incident._replace(
+                confirmed_at=confirmed_at,
+                answered=confirmed and (answers or incident.answered),
+                reported=off > 0 and (reports or incident.reported),
+            )
+        )
 
 
 def apply_disks(ledger: Ledger) -> None:

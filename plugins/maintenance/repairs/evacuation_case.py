@@ -80,12 +80,14 @@ _COPIED: Final = frozenset({"drbd"})
 
 def unsynced_fault(case: Evacuation, instance: Instance) -> str:
     """Why an instance of a node that is off is not started from its copy; empty: it may be."""
-    reports = isinstance(case.world.observations.get(case.node.uuid), Reported)
+    now = isinstance(case.world.observations.get(case.node.uuid), Reported)
+    reports = now or case.incident.reported
     if instance.template not in _COPIED or (case.settings.failover_unsynced and not reports):
         return ""
-    # Where its agent answers, the later data are there still.
+    # Where its agent answers, or has answered, the later data are there still.
+    when = "at the last poll" if now else "since it was confirmed to be off"
     permits = (
-        f"the agent of {case.name} reported at the last poll, so it is not off: gnt-node modify "
+        f"the agent of {case.name} reported {when}, so it is not off: gnt-node modify "
         f"--offline no {case.name} has Ganeti use its copy"
         if case.settings.failover_unsynced
         else "failover-unsynced of [maintd] permits it"

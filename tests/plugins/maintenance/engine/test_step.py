@@ -409,6 +409,26 @@ def test_a_word_that_cannot_be_removed_does_not_count_after_the_node_has_answere
     assert not cluster.incident("node2").answered
 
 
+def test_an_agent_that_reports_after_the_word_that_its_node_is_off() -> None:
+    """Until the word is gone: when the node is off again a person sets it again."""
+    cluster = Maintained(config=CONFIG._replace(hold_time=3600))
+    cluster.report("node2", EVACUATE)
+    cluster.round()
+    (word, _) = cluster.incident("node2").stopped_tags
+    cluster.tag("node2", word)
+    cluster.round()
+    assert not cluster.incident("node2").reported, "the report was made before"
+    cluster.report("node2", EVACUATE)
+    cluster.round()
+    assert cluster.incident("node2").reported
+    cluster.silence("node2")
+    cluster.round()
+    assert cluster.incident("node2").reported
+    cluster.untag("node2", word)
+    cluster.round()
+    assert not cluster.incident("node2").reported
+
+
 def test_to_remove_a_word_begins_no_repair() -> None:
     cluster = Maintained(config=CONFIG._replace(hold_time=3600))
     cluster.report("node2", EVACUATE)

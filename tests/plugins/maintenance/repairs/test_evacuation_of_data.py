@@ -267,6 +267,17 @@ def test_what_a_node_has_whose_agent_answers_is_not_given_up() -> None:
     assert "the agent of n1 reported at the last poll, so it is not off: gnt-node modify" in reason
 
 
+def test_nor_where_it_has_answered_since_the_node_was_confirmed_to_be_off() -> None:
+    """It was switched on, and is lost again."""
+    cluster = evacuated(FAILOVER, instance("a", "n1", "n2"), failover_unsynced=True)
+    cluster.dies("n1")
+    cluster.node("n1", tags=frozenset({cluster.incident.stopped_tag}))
+    known = {cluster.incident.uuid: cluster.incident._replace(reported=True)}
+    cluster.now = cluster.now._replace(incidents=known)
+    ((_, reason),) = cluster.run().unmovable
+    assert "the agent of n1 reported since it was confirmed to be off" in reason
+
+
 def test_a_secondary_of_a_dead_node_is_replaced() -> None:
     cluster = evacuated(FAILOVER, instance("a", "n2", "n1"))
     cluster.dies("n1")
