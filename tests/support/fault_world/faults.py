@@ -73,7 +73,7 @@ _UNREACHED: Final = (
 _OFF: Final = (Fault(1, "loses-power", _REPAIRED, 1800),)
 #: It runs again, and cannot be reached, while the daemon has to wait.
 _SWITCHED_ON: Final = (
-    Fault(1, "paused", "", 620),
+    Fault(0, "paused", "", 620),
     Fault(60, "loses-power", _REPAIRED, 10),
     Fault(120, "watcher-runs"),
     Fault(140, "noded-hangs", _REPAIRED, 1800),

@@ -221,6 +221,7 @@ class Ganeti:
     def power_on(self, node: str) -> None:
         """A node has power again; its copies are old, where others have written meanwhile."""
         self.off.discard(node)
+        self.deaf.discard(node)
 
     def start(self, instance: str) -> None:
         """Start an instance on its primary."""

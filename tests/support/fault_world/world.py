@@ -14,6 +14,7 @@ from fault_world.agents import Agent
 from fault_world.causes.control import unfiltered
 from fault_world.causes.hardware import loses_power
 from fault_world.checks import Checks, record_of
+from fault_world.checks.candidates import pool
 from fault_world.clock import SECOND, Clock
 from fault_world.daemon import Daemon, NodeDisk
 from fault_world.drawn.shapes import drawn_shape
@@ -258,7 +259,7 @@ class World:
             if row and row["offline"] and record["status"] == "pending" and late:
                 row["offline"] = False
                 self.ganeti.changed()
-            if row and (word := _word(row, record, self.clock.now)):
+            if row and (word := self._word(row, record, late=late)):
                 tags = row["tags"]
                 tags += [f"{word}{uuid}"] if f"{word}{uuid}" not in tags else []
                 self.ganeti.changed()
@@ -274,6 +275,27 @@ class World:
                 self.ganeti.changed()
         self.clock.after(120, self._tend)
 
+    def _word(self, row: Row, record: Row, *, late: bool) -> str:
+        """What a person does about an incident: the beginning of a tag; empty: nothing.
+
+        ``late``: whether its repair has made no progress for long.
+        """
+        pending = record["status"] == "pending"
+        if record.get("maintenance"):
+            held = self.clock.now - record["first_seen"] > _HELD_FOR
+            canceled = record["status"] == "noted" and (row["master"] or held)
+            return DONE_TAG if pending else CANCEL_TAG if canceled else ""
+        if pending and late and row["name"] in self.ganeti.off:
+            return STOPPED_TAG
+        # It cannot be drained, also where its repair was begun before that was so.
+        needed = row["master"] or (late and self._is_needed(row["name"]))
+        return CANCEL_TAG if pending and needed else ""
+
+    def _is_needed(self, node: str) -> bool:
+        """Whether too few nodes are left for copies of the configuration without this one."""
+        size = self.ganeti.info["candidate_pool_size"]
+        return not pool(self.ganeti).enough_without(frozenset((node,)), size)
+
     def _is_repaired(self, row: Row) -> bool:
         """Whether something is still being done to a node."""
         return any(
@@ -286,17 +308,6 @@ class World:
 _HELD_FOR: Final = 7200 * SECOND
 #: ns without progress after which a person has Ganeti use a node that is offline and runs.
 _TAKEN_BACK_AFTER: Final = 1800 * SECOND
-
-
-def _word(row: Row, record: Row, now: int) -> str:
-    """What a person does about an incident: the beginning of a tag; empty: nothing."""
-    if not record.get("maintenance"):
-        # The master cannot be drained, also where its repair was begun before it was the master.
-        return CANCEL_TAG if record["status"] == "pending" and row["master"] else ""
-    if record["status"] == "pending":
-        return DONE_TAG
-    late = now - record["first_seen"] > _HELD_FOR
-    return CANCEL_TAG if record["status"] == "noted" and (row["master"] or late) else ""
 
 
 #: The tag by which harep's work is permitted.

@@ -27,6 +27,8 @@ Require = Callable[[str, bool, str], None]
 #: Seconds for which disks have to have been good before it counts that they were: they are queried
 #: by jobs, and what these found is used for a while.
 _GOOD_FOR: Final = 180.0
+#: MiB that placement leaves for a node itself with the hypervisor kvm, whatever it needs.
+_NODE_MEMORY: Final = 4096
 #: As many jobs that have ended are kept.
 _KEPT: Final = 50
 
@@ -255,13 +257,21 @@ class Jobs:
         if any(one["instance"] == name and one["tried"] for one in record.get("attempts", ())):
             # It could not be moved there: another node is tried.
             return
-        # Those of records that people have changed included.
-        all_repaired = seen.repaired | repaired(self._world.checks.records)
+        # Nodes whose incidents the same round may have ended, or begun.
+        all_repaired = seen.was_repaired | repaired(self._world.checks.records)
         reported = {node for node, one in answers.observed.items() if one.is_ill}
         unfit = all_repaired | seen.out | seen.ill | seen.excluded | reported
-        left = primary == own.node and secondary not in unfit
+        takes = secondary not in unfit and self._has_room(secondary, name)
+        left = primary == own.node and takes
         text = f"{name} stays on {primary} and its good copy on {secondary} is given up"
         self._require("copies-kept", not left, text)
+
+    def _has_room(self, node: str, name: str) -> bool:
+        """Whether a node has the memory of an instance left, where all of its own are started."""
+        ganeti = self._world.ganeti
+        rows = [row for row in ganeti.instances if row["pnode"] == node]
+        needed = sum(row["beparams"]["maxmem"] for row in (*rows, ganeti.instance(name)))
+        return bool(needed < ganeti.node(node)["mtotal"] - _NODE_MEMORY)
 
     def _memory(self, jobs: Sequence[Sequence[Operation]], seen: Seen) -> None:
         """All that is moved to a node has room there."""
@@ -276,7 +286,9 @@ class Jobs:
             self._require("target-healthy", memory <= seen.memory.get(node, memory), text)
 
     def _limits(self, own: Sequence[OwnJob]) -> None:
-        nodes = {one.node for one in self.open if one.acts and one.node}
+        # An older record that people wrote back counts for the daemon that cannot know it.
+        repairs = [one for one in self.open if one.incident not in self._world.checks.deleted]
+        nodes = {one.node for one in repairs if one.acts and one.node}
         acts = any(one.acts and one.node for one in own)
         text = f"jobs of repairs of {sorted(nodes)} run"
         self._require("limits", not acts or len(nodes) <= self._world.settings.most_nodes, text)

@@ -26,6 +26,8 @@ class Seen(NamedTuple):
     """names of nodes that are drained or offline"""
     repaired: frozenset[str]
     """names of nodes with an incident that has not ended well"""
+    was_repaired: frozenset[str]
+    """the same before or after, by records that people have changed as well"""
     ill: frozenset[str]
     """names of nodes that report a fault, or did so before or after"""
     excluded: frozenset[str]
@@ -72,6 +74,7 @@ def seen(world: World, records: Mapping[str, Row]) -> Seen:
         frozenset((ganeti.master,)),
         out,
         repaired(records),
+        repaired(world.checks.records),
         frozenset(ganeti.reports),
         frozenset(excluded),
         frozenset(excluded),
@@ -129,6 +132,7 @@ def both(before: Seen, after: Seen) -> Seen:
         before.masters & after.masters,
         before.out & after.out,
         before.repaired & after.repaired,
+        before.was_repaired | after.was_repaired,
         before.ill | after.ill,
         before.excluded & after.excluded,
         before.was_excluded | after.was_excluded,
