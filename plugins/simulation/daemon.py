@@ -21,6 +21,7 @@ from ganeti_steward.plugins.maintenance.queue.orphans import Unrecorded
 from ganeti_steward.plugins.maintenance.queue.routine_jobs import RECENT, Seen, tagged_numbers
 from ganeti_steward.plugins.maintenance.queue.short_jobs import CHECK_DISKS, read_check
 from ganeti_steward.plugins.maintenance.queue.submit import HandedOver, LookedUp, noted
+from ganeti_steward.plugins.maintenance.repairs.attempts import tried_again_at
 from ganeti_steward.plugins.model.disks import DiskHealth
 from ganeti_steward.plugins.model.incident import Incident, Submission
 from ganeti_steward.plugins.model.routine import RoutineJob
@@ -187,6 +188,7 @@ def _of_incident(one: Incident, settings: Maintd) -> Iterator[int]:
         begun, silent = one.maintenance.begun, one.silent_since
         yield from (at + _ns(settings.return_limit) + SECOND for at in (begun, silent) if at)
     if one.active:
+        yield from (tried_again_at(attempt, settings) for attempt in one.attempts)
         # The alarm is raised when more time than that has passed.
         yield one.progressed + _ns(settings.stuck_after) + SECOND
 

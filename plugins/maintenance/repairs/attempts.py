@@ -6,7 +6,7 @@ import math
 from typing import Final, NamedTuple
 
 from ganeti_steward.plugins.maintenance.config import Maintd
-from ganeti_steward.plugins.model.incident import Incident
+from ganeti_steward.plugins.model.incident import Attempt, Incident
 from ganeti_steward.plugins.model.task import PREPARATIONS
 
 _SECOND: Final = 10**9
@@ -24,6 +24,13 @@ class Retry(NamedTuple):
     """whether it is not tried again"""
 
 
+def tried_again_at(attempt: Attempt, settings: Maintd) -> int:
+    """From when on something may be tried again, if it is at all, ns since the epoch."""
+    prepared = attempt.step in PREPARATIONS and not attempt.failed
+    pause = _SHORT * attempt.prepared if prepared else settings.retry_delay * attempt.tried
+    return attempt.at + int(pause * _SECOND)
+
+
 def retry(incident: Incident, instance: str, now: int, settings: Maintd) -> Retry | None:
     """Why nothing is tried for an instance now; None: it may be tried.
 
@@ -33,9 +40,7 @@ def retry(incident: Incident, instance: str, now: int, settings: Maintd) -> Retr
     tried = f"tried {attempt.tried} of {most} times, {attempt.reason}" if attempt.tried else ""
     if attempt.tried >= most:
         return Retry(tried, final=True)
-    prepared = attempt.step in PREPARATIONS and not attempt.failed
-    pause = _SHORT * attempt.prepared if prepared else settings.retry_delay * attempt.tried
-    left = math.ceil((attempt.at - now) / _SECOND + pause)
+    left = math.ceil((tried_again_at(attempt, settings) - now) / _SECOND)
     if left <= 0:
         return None
     what = tried or f"{attempt.step} has ended a moment ago"

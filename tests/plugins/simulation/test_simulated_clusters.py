@@ -8,10 +8,11 @@ from xml.etree import ElementTree
 import pytest
 from simulations import HARD, Checked, configured, drawn_case
 from thorough import often
-from worlds import with_cluster_tags
+from worlds import incident, with_cluster_tags
 
 from ganeti_steward.plugins.maintenance.config import OBSERVE, Maintd
 from ganeti_steward.plugins.maintenance.daemon.parts import Round
+from ganeti_steward.plugins.model.incident import PENDING, Attempt
 from ganeti_steward.plugins.model.task import Held
 from ganeti_steward.plugins.simulation.assumptions import (
     DAY,
@@ -41,7 +42,13 @@ class EveryRound(Checked):
 
     def _round(self) -> None:
         super()._round()
-        self._news()
+        interval = int(self.config.poll_interval * SECOND)
+        self.schedule.after(interval - self.schedule.now % interval, self._again)
+
+    def _again(self) -> None:
+        # A round that is due within seconds would do the same a moment later.
+        if self._next_round is None or self._next_round - self.schedule.now > 2 * SECOND:
+            self._wake(0)
 
 
 @pytest.mark.parametrize("seed", range(often(1, 20)))
@@ -119,6 +126,13 @@ def test_what_has_seconds_left_is_decided_after_them() -> None:
     held = Held("node1", "changing", "in 60 s", (("opened", 1), ("left", 60)))
     assert next_deadline(Round(0, 0, held=(held,)), Maintd(), 5 * SECOND) == 66 * SECOND
     assert next_deadline(Round(0, 0), Maintd(), 5 * SECOND) is None
+
+
+def test_what_has_failed_is_decided_again_when_it_may_be_tried_again() -> None:
+    failed = Attempt("inst1", 1, 20 * SECOND, "a reason")
+    one = incident("node1", status=PENDING, progressed=20 * SECOND, attempts=(failed,))
+    now, settings = 21 * SECOND, Maintd(retry_delay=30)
+    assert next_deadline(Round(0, 0, incidents={one.uuid: one}), settings, now) == 50 * SECOND
 
 
 def test_the_time_line_is_an_svg_document() -> None:
