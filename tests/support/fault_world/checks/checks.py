@@ -51,6 +51,10 @@ class Checks:
         """uuids of records that people deleted or edited"""
         self._writers: dict[str, Daemon] = {}
         """uuid of a record -> the daemon that wrote it last"""
+        self._written_at: dict[str, int] = {}
+        """uuid of a record -> when that was, ns since the epoch"""
+        self._round_at: dict[Daemon, int] = {}
+        """daemon -> when its last round ended, ns since the epoch"""
         self._removed: set[str] = set()
         """uuids of records that daemons deleted"""
         self._off: dict[str, frozenset[str]] = {}
@@ -185,6 +189,7 @@ class Checks:
             # ignores it.
             self.deleted.add(uuid)
         self._writers[uuid] = caller
+        self._written_at[uuid] = self._world.clock.now
         # A person has written the request of a maintenance.
         first = "noted" if uuid in self.requested else ""
         if (_state(before) if before else first) != state:
@@ -248,6 +253,7 @@ class Checks:
         self.begun.round()
         self.results.round()
         if outcome.decision is not None and not (outcome.undecided or outcome.fault):
+            self._believed(daemon, outcome)
             self.foreign.round(daemon)
             self.canceled.round(daemon)
         else:
@@ -255,6 +261,15 @@ class Checks:
         check_records(self._world, self.records, self.require)
         unexpected = outcome.fault and ":" in outcome.fault.split(" ")[0]
         self.require("no-fault", not unexpected, outcome.fault)
+
+    def _believed(self, daemon: Daemon, outcome: Round) -> None:
+        """No record is ignored that was there before this round."""
+        at, self._round_at[daemon] = self._round_at.get(daemon), self._world.clock.now
+        read = outcome.world.incidents if outcome.world else {}
+        for uuid in sorted(self.known().keys() - {*read, *outcome.incidents}):
+            there = uuid in self._world.luxid.filters
+            late = at is None or self._written_at[uuid] >= at
+            self.require("believed", late or not there, f"{daemon.node} ignores {uuid}")
 
     def _maintained(self, outcome: Round) -> None:
         """Which nodes are away for maintenance, and which of them are ready."""

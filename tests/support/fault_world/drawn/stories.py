@@ -110,6 +110,12 @@ STORIES: Final[Mapping[str, Sequence[Event]]] = {
         Event("master-failover", (5, 100), OTHER),
         Event("record-restored", (5, 200)),
     ),
+    "another master whose clock is behind, and back": (
+        Event("clock-jumps", (0, 0), OTHER, detail="-3600"),
+        Event("master-failover", (30, 60), OTHER),
+        _ill("evacuate", after=(0, 0)),
+        Event("master-failover", (120, 240), MASTER),
+    ),
     "deposed, with something to do": (
         Event("master-left-behind", (0, 0), OTHER, 900, "agents-only"),
         _ill("evacuate", after=(0, 120)),
