@@ -115,6 +115,9 @@ class World(NamedTuple):
     gates: tuple[str, ...] = ()
     """why no maintenance may begin now, a sentence of each plugin that has a reason; only while
     one is requested that has not begun"""
+    unclean: tuple[str, ...] | None = ()
+    """what ``gnt-cluster verify-disks`` found in this round, a sentence each; None: it was not run,
+    though a maintenance is requested that has not begun"""
 
     @property
     def nodes(self) -> Mapping[str, Node]:

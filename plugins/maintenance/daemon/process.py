@@ -51,6 +51,7 @@ from ganeti_steward.plugins.maintenance.notify.notify import Notifier
 from ganeti_steward.plugins.maintenance.page.http import StatusApplication, StatusServer
 from ganeti_steward.plugins.maintenance.queue.calls import CallNotes
 from ganeti_steward.plugins.maintenance.rebalance.remaining import NAME
+from ganeti_steward.plugins.maintenance.repairs.disk_gate import verify_disks
 from ganeti_steward.plugins.maintenance.repairs.planner import (
     PluginGates,
     PluginPlanner,
@@ -302,6 +303,7 @@ class Daemon:
             read_disks=partial(read_disks, self._luxi),
             agents=self._configured.agents,
             gates=self._configured.gates,
+            verify_disks=partial(verify_disks, self._luxi),
             planner=self._configured.plan,
             routine_planner=self._configured.plan_routine,
             step=step,

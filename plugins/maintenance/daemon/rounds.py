@@ -17,6 +17,7 @@ from ganeti_steward.plugins.maintenance.daemon.job_releases import JobReleases, 
 from ganeti_steward.plugins.maintenance.daemon.mastership import NotMaster
 from ganeti_steward.plugins.maintenance.daemon.parts import Round
 from ganeti_steward.plugins.maintenance.daemon.wakeup import DaemonStopped, Signals
+from ganeti_steward.plugins.maintenance.engine.brakes import is_requested, may_begin
 from ganeti_steward.plugins.maintenance.engine.decision import (
     CLUSTER,
     Inputs,
@@ -120,6 +121,8 @@ class Parts(NamedTuple):
     """name -> disks of instances that are going to leave a node; ``jobs``: as in `Inputs`"""
     gates: Callable[[World], tuple[str, ...]] = lambda world: ()
     """why no maintenance may begin now"""
+    verify_disks: Callable[[World], tuple[str, ...]] | None = None
+    """what is wrong with disks of the cluster, a sentence each; None: no disks are verified"""
     observers: Sequence[Observer] = ()
     record: Callable[[Inputs, Maintd], None] = lambda inputs, settings: None
     """called with what each step gets"""
@@ -328,26 +331,35 @@ class Rounds:
             world = world._replace(disks={**world.disks, **parts.read_disks(world, jobs)})
         if may_query and settings.repair_storage:
             world = world._replace(storage=parts.read_storage(world))
-        if any(
-            incident.maintenance and incident.active and not incident.state.begun
-            for incident in world.incidents.values()
-        ):
-            world = world._replace(gates=parts.gates(world))
+        utc_offset = time.localtime(world.now / 10**9).tm_gmtoff
         inputs = Inputs(
-            world,
+            self._gated(world, utc_offset, may_query=may_query),
             jobs,
             results,
             looked_up.found,
             looked_up.refused,
             looked_up.awaited,
             last_job=unrecorded.last_job,
-            utc_offset=time.localtime(world.now / 10**9).tm_gmtoff,
+            utc_offset=utc_offset,
             unreadable={fault.node: fault.text for fault in faults if fault.node},
             calls_known=unrecorded.known and routine.known,
             since=self._since,
             recent=self._recent,
         )
         return inputs, records
+
+    def _gated(self, world: World, utc_offset: int, *, may_query: bool) -> World:
+        """With what speaks against a maintenance that was requested; ``utc_offset``: s.
+
+        Disks are verified only where it would begin otherwise: the jobs wait for locks.
+        """
+        if not any(map(is_requested, world.incidents.values())):
+            return world
+        world = world._replace(gates=self._parts.gates(world))
+        if self._parts.verify_disks is None:
+            return world
+        verifies = may_query and may_begin(world, self._settings, utc_offset)
+        return world._replace(unclean=self._parts.verify_disks(world) if verifies else None)
 
     def _plan(
         self, faults: Sequence[RecordFault], incident: Incident, world: World

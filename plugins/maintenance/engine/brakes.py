@@ -194,9 +194,14 @@ def is_under_repair(incident: Incident) -> bool:
     )
 
 
+def is_requested(incident: Incident) -> bool:
+    """Whether it is a maintenance that has not begun."""
+    return bool(incident.maintenance) and incident.active and not incident.state.begun
+
+
 def _gate(case: RepairCase) -> Held | None:
     """No healthy node is taken out while anything else is wrong."""
-    if not case.incident.maintenance or case.incident.state.begun:
+    if not is_requested(case.incident):
         return None
     own, world = case.node, case.world
     ill = [
@@ -209,7 +214,7 @@ def _gate(case: RepairCase) -> Held | None:
         for node in world.cluster.nodes
         if not (node.offline or node.live) and node.vm_capable
     ]
-    reasons = (*ill, *silent, *world.gates)
+    reasons = (*ill, *silent, *world.gates, *(world.unclean or ()))
     if not reasons:
         return None
     first = "; ".join(reasons[:_SHOWN])
@@ -228,7 +233,7 @@ def _closes_gate(incident: Incident) -> bool:
 
 def _apart(case: RepairCase) -> Held | None:
     """Two nodes with an instance in common are not away at the same time."""
-    if not case.incident.maintenance or case.incident.state.begun:
+    if not is_requested(case.incident):
         return None
     away = {
         incident.node_name
@@ -425,10 +430,35 @@ AFTER_PLAN: Final[tuple[Brake, ...]] = (
     _repeated,
     observe,
 )
+
+
+def unverified(case: RepairCase) -> Held | None:
+    """No maintenance begins in a round in which the disks of the cluster were not verified.
+
+    That is done in a round at whose beginning nothing else holds it.
+    """
+    if not is_requested(case.incident) or case.world.unclean is not None:
+        return None
+    if holding(AFTER_PLAN, case):
+        return None
+    next_round = "gnt-cluster verify-disks is run in the next round"
+    return braked(case, "gate", f"the maintenance of {case.node.name} waits: {next_round}")
+
+
 #: Those of them that hold back the opening of a volume after the operator's word.
 FOR_OPENING: Final[tuple[Brake, ...]] = (_opt_out, pause, window, observe)
 #: Those of them that hold back the tags of results as well.
 FOR_TAGS: Final[tuple[Brake, ...]] = (pause, observe)
+
+
+def may_begin(world: World, config: Maintd, utc_offset: int) -> bool:
+    """Whether nothing known holds a maintenance that was requested; ``utc_offset``: s."""
+    cases = (
+        RepairCase(incident=one, node=node, world=world, config=config, utc_offset=utc_offset)
+        for one in world.incidents.values()
+        if is_requested(one) and (node := world.nodes.get(one.node))
+    )
+    return any(not holding((*BEFORE_PLAN, *AFTER_PLAN), case) for case in cases)
 
 
 def holding(brakes: Iterable[Callable[[_Case], Held | None]], case: _Case) -> list[Held]:

@@ -19,6 +19,7 @@ from ganeti_steward.plugins.maintenance.engine.brakes import (
     Brake,
     RepairCase,
     holding,
+    unverified,
 )
 from ganeti_steward.plugins.maintenance.engine.decision import PluginPlan, Started
 from ganeti_steward.plugins.maintenance.engine.effect_brakes import BY_EFFECTS, facts_of
@@ -86,7 +87,7 @@ MOST_REPEATS: Final = 3
 _TARGETS: Final = ("target_node", "remote_node")
 
 #: All that is judged for what was planned.
-_AFTER_PLAN: Final[tuple[Brake, ...]] = (*BY_EFFECTS, *AFTER_PLAN)
+_AFTER_PLAN: Final[tuple[Brake, ...]] = (*BY_EFFECTS, unverified, *AFTER_PLAN)
 _FOR_OPENING: Final[tuple[Brake, ...]] = (*BY_EFFECTS, *FOR_OPENING)
 
 Planner = Callable[[Incident, World], Sequence[PluginPlan]]

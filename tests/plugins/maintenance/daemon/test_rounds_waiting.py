@@ -1,4 +1,4 @@
-"""The loop: what a signal ends, and what a round waits for."""
+"""The loop: what a signal ends, what a round waits for, and when it verifies disks."""
 
 from __future__ import annotations
 
@@ -7,9 +7,21 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
-from fake_parts import WAITING, A, B, Fakes, deciding, fault, starting, two_incidents
+from fake_parts import (
+    UNDECIDED,
+    WAITING,
+    A,
+    B,
+    Fakes,
+    deciding,
+    fault,
+    starting,
+    two_incidents,
+)
+from worlds import incident
 
 from ganeti_steward.core.model.job_state import SUCCESS, JobState
 from ganeti_steward.plugins.maintenance.config import Maintd
@@ -18,7 +30,9 @@ from ganeti_steward.plugins.maintenance.engine.decision import (
     Decision,
     RoutineStarted,
 )
+from ganeti_steward.plugins.model.incident import MAINTENANCE, Maintenance
 from ganeti_steward.plugins.model.task import Task
+from ganeti_steward.plugins.model.world import World
 
 
 @pytest.fixture
@@ -123,3 +137,44 @@ def test_a_reload_changes_the_settings_of_the_next_round(fakes: Fakes) -> None:
     with pytest.raises(DaemonStopped):
         rounds.run()
     assert used == [300, 7]
+
+
+SEEN = "gnt-cluster verify-disks: disks have to be activated of 1 instances: drbd3"
+REQUEST = incident("n2", MAINTENANCE, maintenance=Maintenance("refuse"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "wanted", "runs"),
+    [
+        ({}, {}, 1),
+        ({"status": "completed"}, {}, 0),
+        ({"status": "pending"}, {}, 0),
+        ({"action": "evacuate", "maintenance": None}, {}, 0),
+        ({}, {"mode": "observe"}, 0),
+        ({}, {"windows": ("Tue 01:00-02:00",)}, 0),
+    ],
+)
+def test_it_runs_only_where_something_would_begin(
+    fakes: Fakes, changes: dict[str, Any], wanted: dict[str, Any], runs: int
+) -> None:
+    found: list[World] = []
+
+    def verified(world: World) -> tuple[str, ...]:
+        found.append(world)
+        return (SEEN,)
+
+    fakes.stored = {REQUEST.uuid: REQUEST._replace(**changes)}
+    fakes.rounds(Maintd(**{"mode": "act", **wanted}), verify_disks=verified).round()
+    (inputs,) = fakes.inputs
+    assert len(found) == runs
+    requested = changes.get("status", "noted") == "noted" and "maintenance" not in changes
+    assert inputs.world.unclean == ((SEEN,) if runs else None if requested else ())
+
+
+def test_an_undecided_master_verifies_nothing(fakes: Fakes) -> None:
+    fakes.stored = {REQUEST.uuid: REQUEST}
+    fakes.votes = [UNDECIDED]
+    fakes.rounds(verify_disks=lambda world: (SEEN,)).round()
+    fakes.rounds(gates=lambda world: ("closed",), verify_disks=lambda world: ()).round()
+    fakes.rounds().round()
+    assert [one.world.unclean for one in fakes.inputs] == [None, None, ()]
