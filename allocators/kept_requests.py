@@ -41,8 +41,15 @@ WHICH: Final = f"a number (1 is the last one), {PREVIOUS!r} (2) or a name"
 #: The type of which a part can be done.
 _BATCH: Final = "multi-allocate"
 
-#: The headings of `rows`.
-HEADINGS: Final = ("#", "Time", "Type", "Instance", "Answer", "Name")
+#: The fields of `rows`: name -> heading.
+FIELDS: Final = {
+    "number": "#",
+    "time": "Time",
+    "type": "Type",
+    "instances": "Instance",
+    "answer": "Answer",
+    "name": "Name",
+}
 
 
 def kept_request(config: History, which: str = "") -> Entry:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import orjson
 
@@ -20,7 +20,14 @@ from ganeti_steward.core.builtins import ALLOCATION
 from ganeti_steward.core.commands.cluster_options import add_source_options, read_source
 from ganeti_steward.core.commands.configuration import configuration
 from ganeti_steward.core.commands.manual import describe
-from ganeti_steward.core.commands.tables import add_table_options, print_notes, table
+from ganeti_steward.core.commands.tables import (
+    Value,
+    add_field_options,
+    is_list,
+    print_fields,
+    print_notes,
+    table,
+)
 from ganeti_steward.core.commands.terminal import progress
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
@@ -51,9 +58,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = "moves may leave more instances without a place to go when their node must be emptied"
     allocator_options.option(parser, "--no-capacity-checks", text)
     run_options.add_running_options(parser, to_file=True)
-    allocator_options.option(parser, "--json", "the plan as data, with its jobs")
     allocator_options.add_plot_option(parser, "after the plan")
-    add_table_options(parser)
+    add_field_options(parser, texts.FIELDS, json="the plan as data, with its jobs")
     add_source_options(parser, positional=False)
 
 
@@ -76,6 +82,8 @@ def run(options: argparse.Namespace) -> int:
         sys.stdout.write(script(sets, over))
     elif options.json:
         sys.stdout.buffer.write(as_json(plan, sets))
+    elif is_list(options):
+        print_fields(options, texts.FIELDS, [*texts.FIELDS], list(_moves(plan)))
     else:
         sys.stdout.write(as_text(plan, sets, options))
     if options.print_commands not in (None, run_options.PRINTED):
@@ -133,13 +141,15 @@ def _reached(plan: BalancePlan, options: argparse.Namespace, config: Config) -> 
     )
 
 
+def _moves(plan: BalancePlan) -> Iterator[Mapping[str, Value]]:
+    """All moves, as `texts.FIELDS`."""
+    rows = [row for group in plan.groups for row in texts.move_rows(group.moves, group.group)]
+    rows = rows if plan.groups else texts.move_rows(steps(plan.cluster, plan.jobs), "")
+    return (dict(zip(texts.FIELDS, row, strict=True)) for row in rows)
+
+
 def as_text(plan: BalancePlan, sets: JobSets, options: argparse.Namespace) -> str:
     """The moves of each group with its scores, and their sums."""
-    if options.separator is not None:
-        rows = [row for group in plan.groups for row in texts.move_rows(group.moves, group.group)]
-        rows = rows if plan.groups else texts.move_rows(steps(plan.cluster, plan.jobs), "")
-        headings = ("Group", *texts.HEADINGS)
-        return table(headings, rows, separator=options.separator, no_headers=options.no_headers)
     if not plan.groups:
         return _unexplained(plan, sets, options)
     moves, copied = texts.totals(plan.groups)

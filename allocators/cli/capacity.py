@@ -41,6 +41,17 @@ from ganeti_steward.core.model.cluster import Cluster, Spec
 from ganeti_steward.core.model.options import Options, parse_options
 from ganeti_steward.core.model.requests import Allocate, Capacity
 
+#: The fields of a list of sizes: name -> heading; people get the last one below each line.
+_FIELDS: Final = {
+    "mode": "Mode",
+    "template": "Template",
+    "memory": "Memory",
+    "disk": "Disk",
+    "vcpus": "VCPUs",
+    "fit": "Fit",
+    "limit": "Runs out first",
+    "nodes": "Nodes",
+}
 #: Places shown of each size, without --placements.
 _SHOWN: Final = 3
 
@@ -67,10 +78,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     option(parser, "--print-nodes", "also the nodes before and after")
     option(parser, "--placements", "all places in their order, not the first few")
     option(parser, "--no-capacity-checks", "nodes need not stay evacuable")
-    option(parser, "--json", "the same as data, with all places")
     add_passed_options(parser, example="--ignore-soft-errors")
     add_plot_option(parser, "filled by the first count")
-    tables.add_table_options(parser)
+    tables.add_field_options(parser, _FIELDS, json="the same as data, with all places")
     add_units_option(parser)
     add_instance_options(parser)
     add_source_options(parser)
@@ -104,6 +114,8 @@ def run(options: argparse.Namespace) -> int:
         _plot(cluster, runs, options.plot, arguments)
     if options.json:
         sys.stdout.buffer.write(as_json(cluster, runs))
+    elif tables.is_list(options):
+        tables.print_fields(options, _FIELDS, [*_FIELDS], _size_rows(runs, options))
     else:
         sys.stdout.write(as_text(cluster, runs, options))
     return EXIT_OK
@@ -187,28 +199,23 @@ def as_text(cluster: Cluster, runs: Sequence[sizes.Filling], options: argparse.N
         for at, name in enumerate(sizes.Usage._fields)
     ]
     modes = [f"after {run.mode} ({run.filling.total})" for run in runs]
-    style = {"separator": options.separator, "no_headers": options.no_headers}
+    hidden = options.no_headers
     parts = [
         _sizes_text(cluster, runs, options),
-        tables.table(("In use", "now", *modes), shares, **style),
+        tables.table(("In use", "now", *modes), shares, no_headers=hidden),
     ]
     if options.print_nodes:
-        parts.append(tables.table(*_nodes(cluster, runs, options), **style))
+        parts.append(tables.table(*_nodes(cluster, runs, options), no_headers=hidden))
     return "\n".join(parts)
 
 
 def _sizes_text(
     cluster: Cluster, runs: Sequence[sizes.Filling], options: argparse.Namespace
 ) -> str:
-    """A line for each size, then its places: in the same line for scripts, below it for people."""
+    """A line for each size, then its places below it."""
     steps = [(run.mode, step) for run in runs for step in run.filling.steps]
     rows = [_row(mode, step, units_of(options)) for mode, step in steps]
-    headings = ("Mode", "Template", "Memory", "Disk", "VCPUs", "Fit", "Runs out first")
-    if options.separator is not None:
-        whole = _places([step for _, step in steps], {}, all_of_them=options.placements)
-        rows = [(*row, places) for row, places in zip(rows, whole, strict=True)]
-        style = {"separator": options.separator, "no_headers": options.no_headers}
-        return tables.table((*headings, "Nodes"), rows, **style)
+    headings = [*_FIELDS.values()][:-1]
     short = short_names([node.name for node in cluster.nodes])
     below = _places([step for _, step in steps], short, all_of_them=options.placements)
     lines = tables.table(headings, rows, no_headers=options.no_headers).splitlines(keepends=True)
@@ -216,6 +223,19 @@ def _sizes_text(
     for line, places in zip(lines, below, strict=True):
         text += line + (tables.wrapped(f"  {places}") if places else "")
     return text
+
+
+def _size_rows(
+    runs: Sequence[sizes.Filling], options: argparse.Namespace
+) -> list[Mapping[str, tables.Value]]:
+    """A row for each size with its places, as `_FIELDS`."""
+    rows: list[Mapping[str, tables.Value]] = []
+    for run in runs:
+        places = _places(run.filling.steps, {}, all_of_them=options.placements)
+        for step, nodes in zip(run.filling.steps, places, strict=True):
+            row = (*_row(run.mode, step, units_of(options)), nodes)
+            rows.append(dict(zip(_FIELDS, row, strict=True)))
+    return rows
 
 
 def _row(mode: str, step: sizes.SizeCount, units: str) -> tuple[str, ...]:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import Counter
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from ganeti_steward.allocators.cli import run_options
 from ganeti_steward.allocators.cli.allocator_options import add_passed_options, option
@@ -21,7 +21,7 @@ from ganeti_steward.core.builtins import ALLOCATION
 from ganeti_steward.core.commands.cluster_options import add_source_options, read_source
 from ganeti_steward.core.commands.configuration import configuration
 from ganeti_steward.core.commands.manual import describe
-from ganeti_steward.core.commands.tables import add_table_options, print_notes, table
+from ganeti_steward.core.commands.tables import Value, add_field_options, print_fields, print_notes
 from ganeti_steward.core.commands.terminal import progress
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
 from ganeti_steward.core.iallocator.dispatch import dispatch
@@ -31,6 +31,16 @@ from ganeti_steward.core.model.cluster import Cluster, Group
 from ganeti_steward.core.model.opcodes import Job
 from ganeti_steward.core.model.options import parse_options
 from ganeti_steward.core.model.requests import ChangeGroup
+
+#: Name of a field -> its heading.
+_FIELDS: Final = {
+    "instance": "Instance",
+    "from": "From",
+    "group": "Group",
+    "to": "To",
+    "how": "How",
+    "copied": "GiB",
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -52,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     option(parser, "--partial", "with -X or -C: move what can be moved although some cannot")
     run_options.add_running_options(parser)
     add_passed_options(parser)
-    add_table_options(parser)
+    add_field_options(parser, _FIELDS)
     add_source_options(parser, positional=False)
 
 
@@ -85,7 +95,7 @@ def run(options: argparse.Namespace) -> int:
         commands = script(sets, failing_over(cluster))
         sys.stdout.write(commands if options.partial or not failed else "")
     elif moved:
-        sys.stdout.write(_plan(moved, jobs, cluster, options))
+        print_fields(options, _FIELDS, [*_FIELDS], list(_plan(moved, jobs, cluster)))
     for name, reason in failed:
         print(f"{name} cannot be moved: {reason or 'no reason was given'}", file=sys.stderr)
     if failed and not options.partial:
@@ -128,16 +138,13 @@ def _plan(
     moved: Sequence[tuple[str, str, Sequence[str]]],
     jobs: Sequence[Job],
     cluster: Cluster,
-    options: argparse.Namespace,
-) -> str:
-    """The moves as a table."""
+) -> Iterator[Mapping[str, Value]]:
+    """The moves, as `_FIELDS`."""
     copied, ways = Counter[str](), dict[str, str]()
     for step in steps(cluster, jobs):
         copied[step.instance] += step.copied
         ways[step.instance] = "+".join(filter(None, [ways.get(step.instance), step.how]))
-    rows = []
     for name, group, nodes in moved:
         before = cluster.instances[cluster.instance_index[name]].nodes
-        rows.append((name, "/".join(before), group, "/".join(nodes), ways[name], gib(copied[name])))
-    headings = ("Instance", "From", "Group", "To", "How", "GiB")
-    return table(headings, rows, separator=options.separator, no_headers=options.no_headers)
+        row = (name, "/".join(before), group, "/".join(nodes), ways[name], gib(copied[name]))
+        yield dict(zip(_FIELDS, row, strict=True))

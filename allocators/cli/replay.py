@@ -11,7 +11,7 @@ from ganeti_steward.core import builtins
 from ganeti_steward.core.builtins import ALLOCATION
 from ganeti_steward.core.commands.configuration import configuration
 from ganeti_steward.core.commands.manual import describe
-from ganeti_steward.core.commands.tables import add_table_options, table
+from ganeti_steward.core.commands.tables import add_field_options, print_fields
 from ganeti_steward.core.commands.terminal import progress
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
 from ganeti_steward.core.iallocator.dispatch import answer_message
@@ -34,17 +34,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", nargs="?", default="", help=f"{kept_requests.WHICH}; default: 1")
     parser.add_argument("--list", action="store_true", help="list the kept requests")
     parser.add_argument("--shadow", action="store_true", help="also ask the shadows, and compare")
-    add_table_options(parser)
+    add_field_options(parser, kept_requests.FIELDS)
 
 
 def run(options: argparse.Namespace) -> int:
     """Print the new answer; status 1 when it differs from the one given then."""
     config = configuration(ALLOCATION)
     if options.list:
-        style = {"separator": options.separator, "no_headers": options.no_headers}
-        sys.stdout.write(
-            table(kept_requests.HEADINGS, list(kept_requests.rows(config.history)), **style)
-        )
+        fields = kept_requests.FIELDS
+        rows = [dict(zip(fields, row, strict=True)) for row in kept_requests.rows(config.history)]
+        print_fields(options, fields, [*fields], rows)
         return EXIT_OK
     entry = kept_requests.kept_request(config.history, options.name)
     try:

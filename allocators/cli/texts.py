@@ -162,7 +162,20 @@ def _compared(places: Sequence[Place], short: Mapping[str, str]) -> str:
 #: Why a plan has no moves.
 BALANCED: Final = "Balanced: no allowed move lowers the score."
 
-HEADINGS: Final = ("#", "Instance", "From", "To", "How", "GiB", "Total", "Score", "Lowers")
+#: The fields of a list of moves: name -> heading.
+FIELDS: Final = {
+    "group": "Group",
+    "number": "#",
+    "instance": "Instance",
+    "from": "From",
+    "to": "To",
+    "how": "How",
+    "copied": "GiB",
+    "total": "Total",
+    "score": "Score",
+    "lowers": "Lowers",
+}
+HEADINGS: Final = tuple(FIELDS.values())[1:]
 #: The last headings, which need scores.
 SCORED: Final = 2
 

@@ -85,9 +85,16 @@ class Parser(argparse.ArgumentParser):
             fill(self)
 
     def parse_known_args(self, *args: Any, **more: Any) -> Any:
-        """As in argparse, which also prints the help in here."""
+        """As in argparse, which also prints the help in here.
+
+        What a command does not know is its own error: its usage is printed, not that of all.
+        """
         self.filled()
-        return super().parse_known_args(*args, **more)
+        found, unknown = super().parse_known_args(*args, **more)
+        if unknown and not self._subparsers:
+            message = f"unrecognized arguments: {' '.join(unknown)}"
+            self.error(message)
+        return found, unknown
 
     def error(self, message: str) -> NoReturn:
         """Print usage and message, and exit with status 2.

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Final
 
 from ganeti_steward.core import builtins
 from ganeti_steward.core.builtins import ALLOCATION, SELF_DIAGNOSIS
 from ganeti_steward.core.commands.configuration import configuration
 from ganeti_steward.core.commands.manual import describe
-from ganeti_steward.core.commands.tables import add_table_options, table
+from ganeti_steward.core.commands.tables import Value, add_field_options, print_fields
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import COMMAND_PREFIX, EXIT_FAILURE, EXIT_OK, PluginError
 from ganeti_steward.core.hooks.isolation import isolated
@@ -25,34 +25,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser,
         {
             "gnt-steward plugins": "all plugins with their source and hooks",
-            "gnt-steward plugins --no-headers --separator ,": "the same for a script",
+            "gnt-steward plugins -o name,hooks --no-headers": "two columns, for a script",
         },
         statuses={EXIT_FAILURE: "a plugin cannot be loaded, or the configuration cannot be used"},
     )
-    add_table_options(parser)
+    add_field_options(parser, _FIELDS)
+
+
+#: Name of a field -> its heading.
+_FIELDS: Final = {"name": "Plugin", "source": "Source", "loaded": "Loaded", "hooks": "Hooks"}
 
 
 def run(options: argparse.Namespace) -> int:
     """One line per plugin; status 1 when one cannot be loaded."""
     config = configuration((*ALLOCATION, *SELF_DIAGNOSIS))
-    rows, status = [], EXIT_OK
+    rows, status = list[Mapping[str, Value]](), EXIT_OK
     for name, source, loaded in _named(config):
         try:
             found = ",".join(_hooks(name, config))
         except PluginError as err:
             found, status = f"error: {err.fault or err}", EXIT_FAILURE
-        rows.append((name, source, "yes" if loaded else "no", found))
+        rows.append({"name": name, "source": source, "loaded": loaded, "hooks": found})
     for name, hooks in _commands(config).items():
         try:
             builtins.module(builtins.EXTERNAL_PROGRAM).check_command(name)
             found = ",".join(hooks)
         except PluginError as err:
             found, status = f"error: {err}", EXIT_FAILURE
-        rows.append((name, "program", "yes", found))
-    headings = ("Plugin", "Source", "Loaded", "Hooks")
-    sys.stdout.write(
-        table(headings, rows, separator=options.separator, no_headers=options.no_headers)
-    )
+        rows.append({"name": name, "source": "program", "loaded": True, "hooks": found})
+    print_fields(options, _FIELDS, [*_FIELDS], rows)
     return status
 
 

@@ -90,16 +90,29 @@ def print_notes(notes: Iterable[str]) -> None:
 # -- lists with fields
 
 
-def add_field_options(parser: argparse.ArgumentParser, fields: Mapping[str, str]) -> None:
-    """``-o``, ``--json`` and Ganeti's two options for lists; ``fields``: name -> heading."""
+def add_field_options(
+    parser: argparse.ArgumentParser,
+    fields: Mapping[str, str],
+    *,
+    json: str = "the same as data, without -o with all fields",
+) -> None:
+    """``-o``, ``--json`` and Ganeti's two options for lists.
+
+    ``fields``: name -> heading; ``json``: what ``--json`` prints.
+    """
     parser.add_argument(
         "-o",
         "--output",
         metavar="FIELD,...",
         help="the columns; after a + in addition to the usual ones; known: " + ", ".join(fields),
     )
-    add_json_option(parser, "the same as data, without -o with all fields")
+    add_json_option(parser, json)
     add_table_options(parser)
+
+
+def is_list(options: argparse.Namespace) -> bool:
+    """Whether rows of fields are wanted, not the text that a command prints for people."""
+    return options.output is not None or options.separator is not None
 
 
 def add_json_option(parser: argparse.ArgumentParser, text: str) -> None:

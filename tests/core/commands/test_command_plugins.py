@@ -49,7 +49,7 @@ def test_table(front: Front) -> None:
     assert (done.status, done.err) == (0, "")
     headings, balanced = done.out.splitlines()[:2]
     assert headings.split() == ["Plugin", "Source", "Loaded", "Hooks"]
-    assert balanced.split() == ["balanced", "built-in", "yes", BALANCED]
+    assert balanced.split() == ["balanced", "built-in", "Y", BALANCED]
     assert headings.index("Hooks") == balanced.index("steward_allocate")
 
 
@@ -63,13 +63,13 @@ def test_no_headers(front: Front) -> None:
 def test_separator(front: Front) -> None:
     lines = front("plugins", "--separator", "::").out.splitlines()
     assert lines[0] == "Plugin::Source::Loaded::Hooks"
-    assert lines[1] == f"balanced::built-in::yes::{BALANCED}"
+    assert lines[1] == f"balanced::built-in::Y::{BALANCED}"
 
 
 def test_module(front: Front) -> None:
     front.plugin("rules", RULES)
     front.configure('[plugins]\nload = ["rules"]')
-    assert ["rules", "module", "yes", "steward_constrain,steward_weigh"] in rows(front)
+    assert ["rules", "module", "Y", "steward_constrain,steward_weigh"] in rows(front)
 
 
 def test_entry_points(front: Front) -> None:
@@ -79,9 +79,9 @@ def test_entry_points(front: Front) -> None:
     install(front, "good = site_rules", "bad = site_crash", "lost = site_rules:nosuch")
     front.configure('[plugins]\nload = ["good"]')
     found = {row[0]: row[1:] for row in rows(front)}
-    assert found["good"] == ["entry point", "yes", "steward_constrain,steward_weigh"]
+    assert found["good"] == ["entry point", "Y", "steward_constrain,steward_weigh"]
     fault = "error: cannot be loaded: ValueError: no such rack"
-    assert found["bad"] == ["entry point", "no", fault]
+    assert found["bad"] == ["entry point", "N", fault]
     assert found["lost"][2].startswith("error: cannot be loaded: AttributeError: ")
     assert list(found)[:4] == ["balanced", "dedicated", "packed", "aggregates"]
     assert list(found)[-3:] == ["good", "bad", "lost"]
@@ -123,9 +123,9 @@ def test_programs(front: Front) -> None:
         """
     )
     found = rows(front)
-    assert [f"command:{good}", "program", "yes", "steward_allocate,steward_capacity"] in found
+    assert [f"command:{good}", "program", "Y", "steward_allocate,steward_capacity"] in found
     fault = "command:/nonexistent/program: /nonexistent cannot be opened: No such file or directory"
-    assert ["command:/nonexistent/program", "program", "yes", f"error: {fault}"] in found
+    assert ["command:/nonexistent/program", "program", "Y", f"error: {fault}"] in found
     assert front("plugins").status == 1
 
 
@@ -144,17 +144,17 @@ def test_collectors(front: Front) -> None:
         """
     )
     found = {row[0]: row[1:] for row in rows(front)}
-    assert found["smart"] == ["built-in", "yes", "steward_diagnose"]
-    assert found["edac"] == ["built-in", "no", "steward_diagnose"]
+    assert found["smart"] == ["built-in", "Y", "steward_diagnose"]
+    assert found["edac"] == ["built-in", "N", "steward_diagnose"]
     assert found["md"][2].startswith("error: collector.md.colour: no such key (known: ")
-    assert found["acme"] == ["module", "yes", "steward_diagnose"]
+    assert found["acme"] == ["module", "Y", "steward_diagnose"]
     assert found["rules"][2] == "error: does not implement steward_diagnose"
     assert front("plugins").status == 1
 
 
 def test_built_in_named_in_load(front: Front) -> None:
     front.configure('[plugins]\nload = ["balanced"]')
-    assert rows(front).count(["balanced", "built-in", "yes", BALANCED]) == 1
+    assert rows(front).count(["balanced", "built-in", "Y", BALANCED]) == 1
     assert front("plugins").status == 0
 
 
@@ -163,4 +163,4 @@ def test_process(front: Front) -> None:
     front.configure('[plugins]\nload = ["rules"]')
     done = front.run("plugins", "--no-headers", "--separator=,")
     assert done.status == 0
-    assert "rules,module,yes,steward_constrain,steward_weigh" in done.out.splitlines()
+    assert "rules,module,Y,steward_constrain,steward_weigh" in done.out.splitlines()

@@ -35,6 +35,32 @@ def test_each_letter_means_what_the_table_says() -> None:
     assert used == set(table)
 
 
+#: What every command has that prints a list.
+_LIST: Final = {"-o", "--json", "--no-headers", "--separator"}
+#: Its table is one of several forms of the diagnose object, and -o is not its.
+_NO_LIST: Final = ("diagnose",)
+
+
+def test_lists_have_the_same_options() -> None:
+    missing = {}
+    for words, one in parsers():
+        names = {name for action in one._actions for name in action.option_strings}
+        if names & (_LIST - {"--json"}) and words != _NO_LIST:
+            missing[words] = _LIST - names
+    assert len(missing) > 12
+    assert not [words for words, options in missing.items() if options]
+
+
+def test_an_unknown_option_prints_the_usage_of_its_command(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for words, one in parsers():
+        if words and not one._subparsers:
+            with pytest.raises(SystemExit, match="2"):
+                main([*words, "--no-such-option"])
+            assert capsys.readouterr().err.startswith(f"usage: gnt-steward {' '.join(words)} ")
+
+
 #: Options that only commands which submit jobs have.
 _SUBMITTING: Final = ("--exec", "--submit", "--dry-run")
 
