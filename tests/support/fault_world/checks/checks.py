@@ -253,7 +253,7 @@ class Checks:
         self.begun.round()
         self.results.round()
         if outcome.decision is not None and not (outcome.undecided or outcome.fault):
-            self._believed(daemon, outcome)
+            self._accepts(daemon, outcome)
             self.foreign.round(daemon)
             self.canceled.round(daemon)
         else:
@@ -262,14 +262,14 @@ class Checks:
         unexpected = outcome.fault and ":" in outcome.fault.split(" ")[0]
         self.require("no-fault", not unexpected, outcome.fault)
 
-    def _believed(self, daemon: Daemon, outcome: Round) -> None:
+    def _accepts(self, daemon: Daemon, outcome: Round) -> None:
         """No record is ignored that was there before this round."""
         at, self._round_at[daemon] = self._round_at.get(daemon), self._world.clock.now
         read = outcome.world.incidents if outcome.world else {}
         for uuid in sorted(self.known().keys() - {*read, *outcome.incidents}):
             there = uuid in self._world.luxid.filters
             late = at is None or self._written_at[uuid] >= at
-            self.require("believed", late or not there, f"{daemon.node} ignores {uuid}")
+            self.require("accepted", late or not there, f"{daemon.node} ignores {uuid}")
 
     def _maintained(self, outcome: Round) -> None:
         """Which nodes are away for maintenance, and which of them are ready."""

@@ -16,8 +16,8 @@ INVARIANTS: Final[Mapping[str, str]] = {
     "for hold-time.",
     "one-master": "A daemon whose node is not the master any more hands nothing over after the "
     "next vote.",
-    "believed": "A record that a daemon has written, and nobody has changed since, counts for "
-    "every daemon that reads it.",
+    "accepted": "A record that a daemon has written, and no one else has changed since, "
+    "counts for every daemon that reads it.",
     "written-back": "A record that others have changed is written back by the daemon that knows "
     "it.",
     "worst-first": "Of several incidents of a node the most severe one is repaired first.",
