@@ -202,7 +202,9 @@ def as_text(cluster: Cluster, runs: Sequence[sizes.Filling], options: argparse.N
     hidden = options.no_headers
     parts = [
         _sizes_text(cluster, runs, options),
-        tables.table(("In use", "now", *modes), shares, no_headers=hidden),
+        tables.table(
+            ("In use", "now", *modes), shares, no_headers=hidden, width=tables.terminal_width()
+        ),
     ]
     if options.print_nodes:
         parts.append(tables.table(*_nodes(cluster, runs, options), no_headers=hidden))

@@ -22,7 +22,15 @@ from ganeti_steward.core.builtins import ALLOCATION
 from ganeti_steward.core.commands.cluster_options import add_source_options, read_source
 from ganeti_steward.core.commands.configuration import configuration
 from ganeti_steward.core.commands.manual import describe
-from ganeti_steward.core.commands.tables import print_notes, table, wrapped
+from ganeti_steward.core.commands.tables import (
+    Value,
+    add_field_options,
+    is_list,
+    print_fields,
+    print_notes,
+    table,
+    wrapped,
+)
 from ganeti_steward.core.commands.terminal import progress
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
 from ganeti_steward.core.json_reader import counted
@@ -36,6 +44,9 @@ PREFIX: Final = "GNT_STEWARD_CHECK_"
 _OF_NODES: Final = ("ERROR_nodedown", "ERROR_nodeoffline")
 #: Names shown of each kind, without --verbose.
 _SHOWN: Final = 10
+
+#: Fields of the list of counts -> headings.
+FIELDS: Final = {"group": "Group", "count": "Count", "now": "Now", "balanced": "Balanced"}
 
 
 class Counts(NamedTuple):
@@ -110,8 +121,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     allocator_options.option(
         parser, "--no-capacity-checks", "do not look for nodes that could not be emptied"
     )
-    how = parser.add_mutually_exclusive_group()
-    how.add_argument(
+    parser.add_argument(
         "--machine-readable",
         nargs="?",
         const="yes",
@@ -119,7 +129,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=("yes", "no"),
         help=f"print shell variables, {PREFIX}...",
     )
-    allocator_options.option(how, "--json", "everything as data")
+    add_field_options(parser, FIELDS, json="everything as data; with -o the fields")
     allocator_options.option(parser, "-v, --verbose", "all names, whole")
     allocator_options.add_balance_options(parser)
     add_source_options(parser, positional=False)
@@ -127,6 +137,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print what is wrong; status 1 when anything is."""
+    if options.machine_readable == "yes" and (options.json or is_list(options)):
+        raise StewardError("--machine-readable excludes -o, --json and --separator")
     config = configuration(ALLOCATION)
     source = read_source(options)
     print_notes(source.notes)
@@ -138,7 +150,9 @@ def run(options: argparse.Namespace) -> int:
     with progress("simulating a balance"):
         plan = plan_balance(request, cluster, config, passed)
     groups = checked(plan)
-    if options.json:
+    if is_list(options):
+        _print_counts(groups, options)
+    elif options.json:
         sys.stdout.buffer.write(as_json(plan, groups))
     elif options.machine_readable == "yes":
         sys.stdout.write("".join(f"{PREFIX}{line}\n" for line in variables(plan, groups)))
@@ -174,6 +188,24 @@ def checked(plan: BalancePlan) -> list[Checked]:
 
 def _is_wrong(status: str) -> bool:
     return status.startswith("ERROR_") and status not in _OF_NODES
+
+
+def _print_counts(groups: Sequence[Checked], options: argparse.Namespace) -> None:
+    """All counts and scores of the groups as one list; raises StewardError."""
+    rows = list[dict[str, Value]]()
+    for group in groups:
+        before, after = Counts.of(group.before), Counts.of(group.after)
+        scores = (f"{group.balance.score_before:.8f}", f"{group.balance.score_after:.8f}")
+        counts = zip(_WORDS, before, after, strict=True)
+        wrong = str(len(group.wrong))
+        lines = [(word, str(now), str(then)) for (word, _), now, then in counts]
+        lines.append(("instances with an error status", wrong, wrong))
+        rows += [
+            dict(zip(FIELDS, (group.balance.group, *line), strict=True))
+            for line in (*lines, ("score", *scores))
+        ]
+    usual = ("group", "count", "now") if options.no_simulation else tuple(FIELDS)
+    print_fields(options, FIELDS, usual, rows)
 
 
 def as_text(plan: BalancePlan, groups: Sequence[Checked], options: argparse.Namespace) -> str:

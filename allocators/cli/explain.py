@@ -23,6 +23,7 @@ from ganeti_steward.allocators.kept_requests import WHICH, described, kept_reque
 from ganeti_steward.core.builtins import ALLOCATION
 from ganeti_steward.core.commands.configuration import configuration
 from ganeti_steward.core.commands.manual import describe
+from ganeti_steward.core.commands.tables import add_field_options, is_list, print_fields
 from ganeti_steward.core.commands.terminal import progress
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import EXIT_OK, PluginError
@@ -34,6 +35,9 @@ from ganeti_steward.core.model.explanation import Explained, Explanation
 from ganeti_steward.core.model.options import parse_options
 
 VERBOSE: Final = "a row for each node, with full names and without limit of width"
+
+#: What --json prints.
+AS_DATA: Final = "the whole explanation as data; with -o the fields of nodes"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -56,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = "only what speaks for or against this node; may be given several times"
     option(parser, "-n, --node NODE", text, several=True)
     option(parser, "-v, --verbose", VERBOSE)
-    option(parser, "--json", "the same as data")
+    add_field_options(parser, texts.VERDICTS, json=AS_DATA)
     add_advice_options(parser)
     add_passed_options(parser)
 
@@ -78,10 +82,13 @@ def run(options: argparse.Namespace) -> int:
     cluster, request = read_message(raw)
     case = Case(request, cluster, passed)
     advice = advice_on(case, outcome, config, options)
-    if options.json:
+    nodes = texts.seen_nodes(options.node, outcome.explanations)
+    if is_list(options):
+        rows = list(texts.verdict_rows(outcome.explanations, nodes))
+        print_fields(options, texts.VERDICTS, tuple(texts.VERDICTS), rows)
+    elif options.json:
         sys.stdout.buffer.write(as_json(outcome, advice))
     else:
-        nodes = texts.seen_nodes(options.node, outcome.explanations)
         sys.stdout.write(
             heading + as_text(outcome, texts.View(options.verbose, nodes)) + advice.text
         )

@@ -13,7 +13,7 @@ from ganeti_steward.allocators.cli.allocator_options import (
     add_passed_options,
     option,
 )
-from ganeti_steward.allocators.cli.explain import VERBOSE, advice_on, as_json, as_text
+from ganeti_steward.allocators.cli.explain import AS_DATA, VERBOSE, advice_on, as_json, as_text
 from ganeti_steward.allocators.cli.instance_options import (
     NAME,
     add_instance_options,
@@ -21,12 +21,17 @@ from ganeti_steward.allocators.cli.instance_options import (
     instance_request,
     known_template,
 )
-from ganeti_steward.allocators.cli.texts import View, moves_script
+from ganeti_steward.allocators.cli.texts import VERDICTS, View, moves_script, verdict_rows
 from ganeti_steward.core.builtins import ALLOCATION
 from ganeti_steward.core.commands.cluster_options import add_source_options, read_source
 from ganeti_steward.core.commands.configuration import configuration
 from ganeti_steward.core.commands.manual import SIZES, describe
-from ganeti_steward.core.commands.tables import print_notes
+from ganeti_steward.core.commands.tables import (
+    add_field_options,
+    is_list,
+    print_fields,
+    print_notes,
+)
 from ganeti_steward.core.commands.terminal import progress
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK
@@ -52,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     option(parser, "-t, --disk-template TEMPLATE", "e.g. drbd", required=True)
     add_instance_options(parser)
     option(parser, "-v, --verbose", VERBOSE)
-    option(parser, "--json", "the same as data")
+    add_field_options(parser, VERDICTS, json=AS_DATA)
     text = "where there is no place, print up to three moves of other instances that make one, "
     option(parser, "--make-room", f"{text}as gnt-* commands")
     add_advice_options(parser)
@@ -76,7 +81,10 @@ def run(options: argparse.Namespace) -> int:
     if options.make_room:
         return _make_room(case, outcome, config, options)
     advice = advice_on(case, outcome, config, options)
-    if options.json:
+    if is_list(options):
+        rows = list(verdict_rows(outcome.explanations))
+        print_fields(options, VERDICTS, tuple(VERDICTS), rows)
+    elif options.json:
         sys.stdout.buffer.write(as_json(outcome, advice))
     else:
         sys.stdout.write(as_text(outcome, View(options.verbose)))

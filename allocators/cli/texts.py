@@ -15,7 +15,7 @@ from ganeti_steward.allocators.advice.proposals import PlaceObstacle, Proposal, 
 from ganeti_steward.allocators.jobs.job_sets import Step
 from ganeti_steward.allocators.score.tolerance import TOLERANCE
 from ganeti_steward.allocators.state.names import short_names
-from ganeti_steward.core.commands.tables import WIDTH, table, wrapped
+from ganeti_steward.core.commands.tables import WIDTH, Value, table, terminal_width, wrapped
 from ganeti_steward.core.commands.terminal import understands_codes
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.json_reader import counted, quoted
@@ -100,6 +100,30 @@ def _group(group: GroupVerdict, view: View, short: Mapping[str, str]) -> str:
     if group.places and not view.nodes:
         text += "\n" + _places(group.places, short, width)
     return text
+
+
+#: Fields of verdicts on nodes -> headings.
+VERDICTS: Final = {
+    "instance": "Instance",
+    "group": "Group",
+    "node": "Node",
+    "role": "Role",
+    "verdict": "Verdict",
+    "reason": "Reason",
+}
+
+
+def verdict_rows(
+    explanations: Iterable[Explained], nodes: Sequence[str] = ()
+) -> Iterator[dict[str, Value]]:
+    """The verdict on each node, as `VERDICTS`; ``nodes``: only on these; empty: on all."""
+    # A balance request has no verdicts on nodes.
+    for one in (one for one in explanations if isinstance(one, Explanation)):
+        for group in one.groups:
+            names = {verdict.node: verdict.node for verdict in group.nodes}
+            verdicts = [verdict for verdict in group.nodes if not nodes or verdict.node in nodes]
+            for row in _rows(verdicts, names):
+                yield dict(zip(VERDICTS, (one.instance, group.name, *row), strict=True))
 
 
 def _rows(verdicts: Iterable[NodeVerdict], short: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
@@ -200,7 +224,7 @@ def group_text(group: GroupBalance, nothing: str = BALANCED, *, no_headers: bool
     lines = [f"Group {group.group}: score {group.score_before:.8f}, {bound}\n"]
     if group.moves:
         rows = [row[1:] for row in move_rows(group.moves, "")]
-        lines.append(table(HEADINGS, rows, no_headers=no_headers))
+        lines.append(table(HEADINGS, rows, no_headers=no_headers, width=terminal_width()))
         lines.append(f"{_gained(group)}\n")
     else:
         lines.append(f"{nothing}\n")
@@ -295,11 +319,8 @@ def moves_script(proposal: Proposal, name: str) -> str:
 
 def for_terminal(text: str) -> str:
     """A sentence wrapped where it is printed on a terminal, otherwise in one line, for grep."""
-    if not sys.stdout.isatty():
-        return f"{text}\n"
-    import shutil  # with the archives it reads
-
-    return wrapped(text, shutil.get_terminal_size().columns)
+    width = terminal_width()
+    return f"{text}\n" if width is None else wrapped(text, width)
 
 
 def painted(text: str, colour: str, stream: TextIO | None = None) -> str:

@@ -40,7 +40,8 @@ def table(
 ) -> str:
     """The rows as text, one line each; the last column is not padded.
 
-    ``width``: columns of the whole; the last cell is wrapped to fit.  Texts of others, such as
+    ``width``: columns of the whole; the last cell is wrapped to fit, or the line where the other
+    cells leave no room for it.  Texts of others, such as
     those of records and reports, cannot change the terminal.
     """
     shown = [*([] if no_headers else [headings]), *rows]
@@ -54,14 +55,25 @@ def table(
         before = " ".join([*cells[:-1], ""])
         text.append((before + line[-1]).rstrip() + "\n")
         if width is not None and len(text[-1]) > width:
-            room = max(width - len(before), _NARROWEST)
-            text[-1] = _hanging(line[-1], before, " " * len(before), len(before) + room)
+            text[-1] = _narrow(line, before, width)
     return "".join(text)
 
 
 def print_lines(lines: Iterable[str]) -> None:
     """Print lines with texts of others in them, which cannot change the terminal."""
     sys.stdout.write("".join(f"{printable(line)}\n" for line in lines))
+
+
+def _narrow(line: Sequence[str], before: str, width: int) -> str:
+    """A line wrapped to ``width``; ``before``: its cells but the last, padded."""
+    if len(before) + _NARROWEST <= width:
+        return _hanging(_divided(line[-1]), before, " " * len(before), width)
+    return _hanging(" ".join(map(_divided, line)), "", "    ", width)
+
+
+def _divided(cell: str) -> str:
+    """A cell that can be wrapped: a long list of names behind each comma."""
+    return cell.replace(",", ", ") if len(cell) > _NARROWEST and " " not in cell else cell
 
 
 def _hanging(text: str, first: str, others: str, width: int) -> str:
@@ -149,8 +161,18 @@ def print_fields(
         [[_cell(row[name]) for name in chosen] for row in rows],
         separator=options.separator,
         no_headers=options.no_headers,
+        width=terminal_width(),
     )
     sys.stdout.write(text)
+
+
+def terminal_width() -> int | None:
+    """Columns of the terminal that standard output is; None: no terminal, lines are not wrapped."""
+    if not sys.stdout.isatty():
+        return None
+    import shutil  # with the archives it reads
+
+    return shutil.get_terminal_size().columns
 
 
 def chosen_fields(

@@ -14,7 +14,13 @@ from ganeti_steward.allocators.cli.texts import gib
 from ganeti_steward.allocators.jobs.job_sets import Step, failing_over, job_sets, script, steps
 from ganeti_steward.allocators.state.names import Names
 from ganeti_steward.core.commands.manual import describe
-from ganeti_steward.core.commands.tables import add_json_option, print_json, print_notes, table
+from ganeti_steward.core.commands.tables import (
+    add_json_option,
+    print_json,
+    print_notes,
+    table,
+    terminal_width,
+)
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
 from ganeti_steward.core.json_reader import counted
 from ganeti_steward.core.model.cluster import NOT_MIRRORED
@@ -112,7 +118,7 @@ def as_text(plan: FixPlan, sets: int) -> str:
             for number, move in enumerate(plan.moves, 1)
         ]
         copied = gib(sum(move.copied for move in plan.moves))
-        lines.append(table(_HEADINGS, rows))
+        lines.append(table(_HEADINGS, rows, width=terminal_width()))
         moves = counted(len(plan.moves), "move")
         lines.append(f"{moves}, {copied} GiB to be copied, {counted(sets, 'job set')}\n")
     lines += [f"Left: {one.instance}: {one.text}\n" for one in plan.left]

@@ -296,3 +296,14 @@ def test_hcheck_says_the_same_of_a_healthy_cluster(front: Front, tmp_path: Path)
     his = subprocess.run([need("hcheck"), "-t", text], capture_output=True, check=False)
     assert his.returncode == 0
     assert front("check", "--text-data", str(text)).status == 0
+
+
+def test_one_list(front: Front) -> None:
+    file = front.message(cluster())
+    lines = front("check", "--separator=|", "--no-headers", "-I", file).out.splitlines()
+    assert {line.count("|") for line in lines} == {3}
+    assert sum("|score|" in line for line in lines) == len(cluster()["nodegroups"])
+    assert front("check", "-o", "group,now", "-I", file).out.split()[:2] == ["Group", "Now"]
+    both = front("check", "--machine-readable", "--json", "-I", file)
+    assert both.status == 1
+    assert "--machine-readable excludes" in both.err
