@@ -22,15 +22,16 @@ CANDIDATES: Final = often(1, 3)
 
 
 class DrbdLab(Lab):
-    """A lab of six nodes, any of which can be the master, lose its power or its disks."""
+    """A lab of nodes, any of which can be the master, lose its power or its disks."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, nodes: int = len(NODES)) -> None:
         super().__init__(name)
-        self.master = NODES[0]
+        self.nodes = tuple(f"node{number}.lab" for number in range(1, nodes + 1))
+        self.master = self.nodes[0]
 
     def make(self, archive: Path) -> None:
         """Bring up a new lab; the archive is not written."""
-        sizes = ["--nodes", str(len(NODES)), "--candidates", str(CANDIDATES)]
+        sizes = ["--nodes", str(len(self.nodes)), "--candidates", str(CANDIDATES)]
         self._program("lab-up", *sizes, "--fake-drbd")
 
     @property

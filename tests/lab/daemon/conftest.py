@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -13,11 +14,11 @@ from .faults.watched import Runs
 from .maintained_lab import MaintainedLab
 
 
-@pytest.fixture(scope="session")
-def maintained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MaintainedLab]:
+@contextmanager
+def brought_up(lab: MaintainedLab) -> Iterator[MaintainedLab]:
+    """A lab with agents, until the end of the block."""
     if reason := lacking():
         pytest.skip(reason)
-    lab = MaintainedLab(f"ganetistewarddrbd-{os.getpid()}")
     try:
         lab.make(Path())
         lab.install_steward()
@@ -25,6 +26,12 @@ def maintained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MaintainedL
         yield lab
     finally:
         lab.down()
+
+
+@pytest.fixture(scope="session")
+def maintained() -> Iterator[MaintainedLab]:
+    with brought_up(MaintainedLab(f"ganetistewarddrbd-{os.getpid()}")) as lab:
+        yield lab
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -34,8 +34,8 @@ WITH_AGENT: Final = ("node1.lab", "node2.lab", "node3.lab", "node6.lab")
 class MaintainedLab(DrbdLab):
     """A lab whose nodes have agents, and whose master runs the daemon when a test starts it."""
 
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
+    def __init__(self, name: str, nodes: int = len(NODES)) -> None:
+        super().__init__(name, nodes)
         self.agents: dict[str, subprocess.Popen[bytes]] = {}
         self.logs: list[IO[bytes]] = []
 
@@ -129,6 +129,7 @@ class MaintainedLab(DrbdLab):
     def configure_daemon(self, more: str = "", mode: str = "act", node: str = NODES[0]) -> None:
         """Write the configuration of a node that runs agent and daemon."""
         state = self.directory / "steward-state" / node
+        state.mkdir(parents=True, exist_ok=True)
         usual = DAEMON_SECTION.format(directory=state, mode=mode)
         text = AGENT_SECTIONS.format(directory=state) + instead(usual, more)
         (self.etc(node) / "steward.toml").write_text(text)
@@ -203,7 +204,7 @@ class MaintainedLab(DrbdLab):
         )
         self.restore_candidates()
         self.remove(*self.instances())
-        for node in NODES:
+        for node in self.nodes:
             self.end_instances(node)
             # Ganeti leaves the volumes of an instance on nodes that are offline.
             self.storage("empty", node=node)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
 
 from ganeti_steward.plugins.model.incident import Incident
 
 from ...cluster import until
-from ...drbd_lab import NODES
 from ..faults.watched import Runs
 from ..maintained_lab import MaintainedLab
 
@@ -36,11 +35,15 @@ QUIET = {
 
 def states(lab: MaintainedLab) -> dict[str, str]:
     """Node -> how far its maintenance is, as the command prints it."""
-    done = lab.steward(
-        "maintenance", "list", "--no-headers", "--separator", "|", "-o", "node,state"
-    )
-    assert done.returncode == 0, done.stderr
-    return dict(line.split("|") for line in done.stdout.splitlines())
+    printed = typed(lab, "maintenance list --no-headers --separator | -o node,state")
+    return dict(line.split("|") for line in printed.splitlines())
+
+
+def typed(lab: MaintainedLab, line: str) -> str:
+    """What a command of gnt-steward prints on the master; it must succeed."""
+    done = lab.steward(*line.split(), node=lab.master)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
 
 
 def reboot(lab: MaintainedLab, node: str) -> None:
@@ -48,35 +51,40 @@ def reboot(lab: MaintainedLab, node: str) -> None:
     assert lab.running(node) == set()
     lab.power_off(node)
     lab.power_on(node)
-    done = lab.steward("maintenance", "done", node)
-    assert done.returncode == 0, done.stdout + done.stderr
+    typed(lab, f"maintenance done {node}")
 
 
 def roll(lab: MaintainedLab, *options: str) -> None:
-    """Request it for all nodes but the master."""
+    """Request it for all nodes; unless an option says so, not for the master."""
     done = lab.steward("maintenance", "roll", "--all", "--reason", "kernel", *options)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "node1.lab is left out: it is the master" in done.stderr
+    left_out = "node1.lab is left out: it is the master" in done.stderr
+    assert left_out != ("--with-master" in options)
 
 
 class Admin:
     """Reboots each node once it is ready."""
 
-    def __init__(self, lab: MaintainedLab) -> None:
+    def __init__(self, lab: MaintainedLab, *nodes: str) -> None:
+        """``nodes``: those for which it was requested; all but the first one: none given."""
         self._lab = lab
+        self._nodes = nodes or lab.nodes[1:]
         self.rebooted: list[str] = []
         self._seen: dict[str, Incident] = {}
 
     def over(self) -> bool:
         """Whether all nodes are done; what is ready is rebooted."""
-        self._seen.update(self._lab.incidents)
+        found = self._lab.incidents.items()
+        self._seen |= {uuid: one for uuid, one in found if one.node_name in self._nodes}
         now = states(self._lab)
         assert not {"failed", "canceled"} & {*now.values()}, self._lab.story()
         for node in (one for one, state in now.items() if state == "ready"):
             if node not in self.rebooted:
                 self.rebooted.append(node)
                 reboot(self._lab, node)
-        return len(self.rebooted) == len(NODES) - 1 and {*now.values()} <= {"done"}
+        return {*self.rebooted} == {*self._nodes} and all(
+            now.get(node, "done") == "done" for node in self._nodes
+        )
 
     def looks(self, seconds: float) -> None:
         """Go on for so long, or until all is over."""
@@ -92,40 +100,57 @@ class Admin:
     def rolls(self, seconds: float = 1200) -> None:
         """Wait until all is over, each node rebooted once."""
         until(self.over, seconds)
-        assert sorted(self.rebooted) == [*NODES[1:]]
+        assert sorted(self.rebooted) == sorted(self._nodes)
 
 
 def homes(lab: MaintainedLab) -> dict[str, list[object]]:
     """Node -> its primaries, and whether it is drained."""
-    return {name: lab.node(name, "pinst_list", "drained") for name in NODES}
+    return {name: lab.node(name, "pinst_list", "drained") for name in lab.nodes}
 
 
 def running(lab: MaintainedLab) -> dict[str, str]:
     """Instance -> the node on which it really runs."""
-    return {name: node for node in NODES for name in lab.running(node)}
+    return {name: node for node in lab.nodes for name in lab.running(node)}
 
 
-def downtime(lab: MaintainedLab, runs: Runs, instance: str) -> float:
+class Migrated(NamedTuple):
+    """One live migration."""
+
+    instance: str
+    begin: float
+    """s since the epoch"""
+    end: float
+    """s since the epoch"""
+
+
+def downtime(
+    lab: MaintainedLab, runs: Runs, instance: str, earlier: Iterable[Migrated] = ()
+) -> float:
     """Seconds in which an instance ran nowhere, live migrations left out.
 
     The fake hypervisor ends an instance on the old node just before it begins on the new one.
+    ``earlier``: those that the queue of this master may not have.
     """
-    own = list(_migrations(lab, instance))
+    own = [one for one in (*earlier, *migrated(lab)) if one.instance == instance]
     return sum(
         end - begin
         for begin, end in runs.absences(instance)
-        if not any(started <= begin and end <= ended for started, ended in own)
+        if not any(one.begin <= begin and end <= one.end for one in own)
     )
 
 
-def _migrations(lab: MaintainedLab, instance: str) -> Iterator[tuple[float, float]]:
-    """Begin and end of each job that has migrated it, s since the epoch."""
+def migrated(lab: MaintainedLab) -> list[Migrated]:
+    """The live migrations that the queue of this master has.
+
+    A node has no jobs of the time in which it was not a master candidate.
+    """
     fields = ("status", "ops", "start_ts", "end_ts")
-    for row in lab.luxi.rows("job", fields):
-        (operation, *more) = row["ops"]
-        named = operation["OP_ID"] == "OP_INSTANCE_MIGRATE" and not more
-        if named and operation["instance_name"] == instance and row["status"] == "success":
-            yield _seconds(row, "start_ts"), _seconds(row, "end_ts")
+    return [
+        Migrated(row["ops"][0]["instance_name"], _seconds(row, "start_ts"), _seconds(row, "end_ts"))
+        for row in lab.luxi.rows("job", fields)
+        if [one["OP_ID"] for one in row["ops"]] == ["OP_INSTANCE_MIGRATE"]
+        and row["status"] == "success"
+    ]
 
 
 def _seconds(row: Mapping[str, Any], field: str) -> float:

@@ -11,6 +11,7 @@ import pytest
 
 from ...cluster import until
 from ..maintained_lab import MaintainedLab
+from .rolling import states
 
 pytestmark = pytest.mark.thorough
 
@@ -63,15 +64,6 @@ def reboot(lab: MaintainedLab, node: str) -> None:
     lab.power_on(node)
     lab.start_agent(node)
     diagnose(lab, node)
-
-
-def states(lab: MaintainedLab) -> dict[str, str]:
-    """Node -> how far its maintenance is, as the command prints it."""
-    done = lab.steward(
-        "maintenance", "list", "--no-headers", "--separator", "|", "-o", "node,state"
-    )
-    assert done.returncode == 0, done.stderr
-    return dict(line.split("|") for line in done.stdout.splitlines())
 
 
 def test_one_command_reboots_all(maintained: MaintainedLab) -> None:
