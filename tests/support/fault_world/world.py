@@ -18,6 +18,7 @@ from fault_world.checks.candidates import pool
 from fault_world.clock import SECOND, Clock
 from fault_world.daemon import Daemon, NodeDisk
 from fault_world.drawn.shapes import drawn_shape
+from fault_world.drawn.stories import alone
 from fault_world.faults import Fault, Faults
 from fault_world.ganeti import Ganeti
 from fault_world.kinds import KINDS
@@ -96,7 +97,10 @@ class World:
         """names of nodes that reach no other"""
         self.reaches_agents: set[str] = set()
         """those of them that reach the node agents of others"""
-        self.ganeti, self.config = given or Given(*drawn_shape(random))
+        needed = alone(seed)
+        self.ganeti, self.config = given or Given(
+            *drawn_shape(random, needed.settings if needed else {})
+        )
         self.settings = self.config.section(Maintd)
         if self.settings.routine:
             self.ganeti.info["tags"].append(_REPAIRS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from random import Random
 from typing import Any, Final
 
@@ -16,10 +17,11 @@ Row = dict[str, Any]
 _BALANCING: Final = Rebalance(threshold=0, min_gain=0.01, hold_time=60, search_interval=120)
 
 
-def drawn_shape(random: Random) -> tuple[Ganeti, Config]:
-    """A cluster and a configuration."""
+def drawn_shape(random: Random, needed: Mapping[str, Any]) -> tuple[Ganeti, Config]:
+    """A cluster and a configuration; ``needed``: settings of the daemon that are not drawn."""
     nodes, instances = random.randint(3, 6), random.randint(2, 10)
-    config = Config(sections={"maintd": _settings(random, nodes), "rebalance": _BALANCING})
+    settings = _settings(random, nodes)._replace(**needed)
+    config = Config(sections={"maintd": settings, "rebalance": _BALANCING})
     pool = random.choice((1, 2, 3, 3, 5))
     ganeti = Ganeti([f"node{number}" for number in range(1, nodes + 1)], pool)
     for number in range(1, instances + 1):

@@ -58,6 +58,13 @@ _UNREACHED: Final = (
     Event("agent-silent", (10, 150), NODE, 1800),
     Event("noded-hangs", (0, 5), NODE, 1800),
 )
+#: The same once its repair has begun, and before its instances have left.
+_ONCE_BEGUN: Final = (
+    Event("locks-held", (0, 0), COPIES, 200),
+    _ill("evacuate-failover", after=(0, 0)),
+    Event("agent-silent", (120, 180), NODE, 1800),
+    Event("noded-hangs", (0, 5), NODE, 1800),
+)
 
 STORIES: Final[Mapping[str, Sequence[Event]]] = {
     "off with the only good copies": (
@@ -74,8 +81,7 @@ STORIES: Final[Mapping[str, Sequence[Event]]] = {
     ),
     "to be switched off, and stays on": (
         Event("power-stays", (0, 0), "", 1800),
-        _ill("evacuate-failover"),
-        *_UNREACHED,
+        *_ONCE_BEGUN,
     ),
     "switched off, on, and ill again": (
         _ill("evacuate-failover"),
@@ -164,10 +170,7 @@ STORIES: Final[Mapping[str, Sequence[Event]]] = {
     ),
     "switched on while its instances wait": (
         Event("surprise", (0, 0), "", 1800, "paused-once-it-is-off"),
-        Event("locks-held", (0, 0), COPIES, 200),
-        _ill("evacuate-failover", after=(0, 0)),
-        Event("agent-silent", (120, 180), NODE, 1800),
-        Event("noded-hangs", (0, 5), NODE, 1800),
+        *_ONCE_BEGUN,
     ),
     "canceled while it runs": (_ill("evacuate"), _says(CANCEL_TAG, (60, 300))),
     "reports the same again": (
@@ -178,8 +181,26 @@ STORIES: Final[Mapping[str, Sequence[Event]]] = {
     ),
 }
 
-#: Story -> hours that it needs, without other faults.
-LONG: Final[Mapping[str, float]] = {"switched on while its instances wait": 0.5}
+
+class Alone(NamedTuple):
+    """What a story needs that has an effect without other faults only."""
+
+    hours: float
+    settings: Mapping[str, Any]
+    """of the daemon"""
+
+
+_SWITCHES_OFF: Final = {"power_off": True, "hold_time": 0}
+#: Story -> what it needs.
+ALONE: Final[Mapping[str, Alone]] = {
+    "switched on while its instances wait": Alone(0.5, _SWITCHES_OFF),
+    "to be switched off, and stays on": Alone(0.3, _SWITCHES_OFF),
+}
+
+
+def alone(seed: str) -> Alone | None:
+    """What the only story of a history needs; None: it has others, or other faults."""
+    return next((ALONE[name] for name in drawn_stories(seed) if name in ALONE), None)
 
 
 def drawn_stories(seed: str) -> list[str]:
@@ -188,9 +209,9 @@ def drawn_stories(seed: str) -> list[str]:
 
 
 def _drawn(random: Random) -> list[str]:
-    """A long one is alone."""
+    """One of `ALONE` is the only one."""
     names = random.sample(sorted(STORIES), random.choice(_MANY))
-    return next(([name] for name in names if name in LONG), names)
+    return next(([name] for name in names if name in ALONE), names)
 
 
 def story_faults(seed: str, hours: float, world: World) -> Iterator[Fault]:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from random import Random
 from typing import TYPE_CHECKING, Final
 
-from fault_world.drawn.stories import LONG, drawn_stories, story_faults
+from fault_world.drawn.stories import alone, story_faults
 from fault_world.faults import Fault
 from fault_world.kinds import KINDS, Kind
 
@@ -52,15 +52,14 @@ _FOCUS: Final = 0.6
 
 def drawn_hours(seed: str) -> float:
     """For how many hours faults happen."""
-    hours = Random(f"{seed} hours").choice(_HOURS)
-    return max([hours, *(LONG.get(name, 0) for name in drawn_stories(seed))])
+    needed = alone(seed)
+    return needed.hours if needed else Random(f"{seed} hours").choice(_HOURS)
 
 
 def drawn_faults(seed: str, hours: float, world: World) -> list[Fault]:
     """The faults of a history by their times."""
     subjects, found = _Subjects(seed, world), [*story_faults(seed, hours, world)]
-    alone = not LONG.keys().isdisjoint(drawn_stories(seed))
-    if alone or Random(f"{seed} quiet").random() < _QUIET:
+    if alone(seed) or Random(f"{seed} quiet").random() < _QUIET:
         return sorted(found)
     for name, rate in _rates(Random(f"{seed} swarm")).items():
         random, at = Random(f"{seed} fault {name}"), 0.0
