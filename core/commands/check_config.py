@@ -157,6 +157,8 @@ def _load_faults(config: Config) -> Iterator[tuple[str, str]]:
         plugins = Plugins(config, (one.name,))
         if one.hook:
             plugins.implementation(one.name, one.hook)
+        elif fault := _misplaced(one.name, plugins.hooks(one.name)):
+            raise errors.PluginError(one.name, fault)
 
     for one in named_plugins(config):
         try:
@@ -165,6 +167,16 @@ def _load_faults(config: Config) -> Iterator[tuple[str, str]]:
             yield from ((one.name, fault) for fault in err.faults)
         except errors.PluginError as err:
             yield one.name, f"{one.key}: {err}"
+
+
+def _misplaced(name: str, hooks: Sequence[str]) -> str:
+    """Why a plugin of ``plugins.load`` would never be called; empty: it would be."""
+    if name in builtins.COLLECTORS:
+        return "is a built-in collector, which diagnose.collectors names"
+    keys = {hook: key for key, hook in builtins.PLUGIN_KEYS.items() if hook}
+    if len(hooks) == 1 and (key := keys.get(*hooks)):
+        return f"has only the hook {hooks[0]}, which plugins of {key} are called for"
+    return ""
 
 
 def _chain_faults(config: Config, plugins: Plugins, broken: Collection[str]) -> list[str]:

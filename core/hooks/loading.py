@@ -76,13 +76,23 @@ def load_plugin(name: str) -> object:
 
 
 def _foreign(name: str) -> object:
+    """A module, or what the entry point of this name names: a package may have no hook itself."""
     _check_files(name)
     try:
-        return _plugin_of(importlib.import_module(name))
+        found: object = _plugin_of(importlib.import_module(name))
     except ModuleNotFoundError as err:
         if err.name is None or not (name == err.name or name.startswith(err.name + ".")):
             raise
-        return _entry_point(name)
+        found = None
+    if any(word.startswith(_HOOK) for word in dir(found)):
+        return found
+    for point in entry_points():
+        if point.name == name:
+            _check_files(point.module)
+            return point.load()
+    if found is None:
+        raise PluginError(name, f"is neither a module nor an entry point of the group {PROJECT}")
+    return found
 
 
 def _plugin_of(module: ModuleType) -> object:
@@ -120,14 +130,6 @@ def _check_file(name: str, path: str) -> None:
     except OSError:
         # A module in an archive has no file of its own.
         return
-
-
-def _entry_point(name: str) -> object:
-    for point in entry_points():
-        if point.name == name:
-            _check_files(point.module)
-            return point.load()
-    raise PluginError(name, f"is neither a module nor an entry point of the group {PROJECT}")
 
 
 def entry_points() -> list[Any]:

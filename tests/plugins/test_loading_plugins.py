@@ -218,6 +218,14 @@ def test_installed_but_not_named(distribution: Site, capture: Capture) -> None:
     assert {"example-good", "example-broken"} <= set(names)
 
 
+def test_entry_point_named_like_its_package(distribution: Site) -> None:
+    """The package itself has no hook: what the entry point names has them."""
+    points = distribution.modules / "example_plugins-1.0.dist-info" / "entry_points.txt"
+    points.write_text("[ganeti_steward]\nexample_plugins = example_plugins.good:plugin\n")
+    found = plugins.load_plugin("example_plugins")
+    assert hasattr(found, "steward_constrain")
+
+
 def test_entry_point_without_its_object(distribution: Site) -> None:
     points = distribution.modules / "example_plugins-1.0.dist-info" / "entry_points.txt"
     points.write_text("[ganeti_steward]\nexample-lost = example_plugins.good:nosuch\n")

@@ -168,6 +168,29 @@ def test_faulty_plugins(front: Front) -> None:
     ]
 
 
+def test_collectors_among_the_plugins(front: Front) -> None:
+    """They are called only where the key of their hook names them."""
+    front.plugin(
+        "acme",
+        """
+        from ganeti_steward.core import hookimpl
+
+        @hookimpl
+        def steward_diagnose(machine):
+            return []
+        """,
+    )
+    front.configure('[plugins]\nload = ["smart", "acme"]')
+    reason = "has only the hook steward_diagnose, which plugins of diagnose.load are called for"
+    own = "is a built-in collector, which diagnose.collectors names"
+    assert faults(front) == [
+        f"plugins.load: plugin smart: {own}",
+        f"plugins.load: plugin acme: {reason}",
+    ]
+    front.configure('[diagnose]\nload = ["acme"]')
+    assert front("check-config").status == 0
+
+
 def test_programs_and_shadows(front: Front) -> None:
     good = program(front.path, "good", "true")
     loose = program(front.path, "loose", "true")

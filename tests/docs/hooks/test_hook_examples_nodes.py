@@ -88,7 +88,10 @@ def test_steward_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         return [plan.step, *steps(about, worlds.after(at, plan.jobs))]
 
     try:
-        assert steps(worlds.incident("n1"), now) == ["drain", "n1 is drained, its instances stay"]
+        waits = ["drain", "n1 is drained; an admin decides about a"]
+        assert steps(worlds.incident("n1"), now) == waits
+        empty = worlds.world([tagged, other, worlds.node("n3")], on_them[1:])
+        assert steps(worlds.incident("n1"), empty) == ["drain", "n1 is drained and empty"]
         whole = ["drain", "move", "final-role", "no instance is left on node n2"]
         assert steps(worlds.incident("n2"), now) == whole
         assert steps(worlds.incident("n1", "evacuate-failover"), now)[1] == "move"

@@ -121,7 +121,7 @@ def steward_plan(incident, world):
 
 
 def test_a_repair_of_the_page_about_the_hook(maintained: MaintainedLab) -> None:
-    """A node with the tag is drained and keeps its instances."""
+    """A node with the tag is drained and keeps its instances; its repair waits for an admin."""
     lab, node = maintained, "node2.lab"
     page = (DOCS / "reference" / "hooks" / "steward_plan.md").read_text()
     (source,) = re.findall(r"```python\n(.*?)```", page, re.S)
@@ -129,9 +129,12 @@ def test_a_repair_of_the_page_about_the_hook(maintained: MaintainedLab) -> None:
     lab.do(op("TAGS_SET", kind="node", name=node, tags=["drain-only"]))
     lab.report(node, EVACUATE)
     with lab.plugins(drain_only=source) as load, lab.daemon(load):
+        until(lambda: "an admin decides about inst1.lab" in lab.steward("maintd", "status").stdout)
+        assert lab.node(node, "drained", "pinst_cnt") == [True, 1]
+        lab.remove("inst1.lab")
         incident = lab.ended(node, COMPLETED)
     assert lab.operations(incident) == ["OP_NODE_SET_PARAMS", "OP_TAGS_SET"]
-    assert lab.node(node, "drained", "pinst_cnt") == [True, 1]
+    assert lab.node(node, "drained", "pinst_cnt") == [True, 0]
 
 
 @pytest.mark.parametrize("kind", BAD)
