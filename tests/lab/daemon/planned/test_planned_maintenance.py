@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from random import Random
 
 import pytest
 
+from ganeti_steward.core.errors import EXIT_NOT_MASTER
+
+from ...cluster import op
+from ..faults.findings import status
 from ..faults.watched import Runs
 from ..maintained_lab import MaintainedLab
-from .rolling import FIXED, MIGRATED, QUIET, Admin, downtime, homes, roll, running
+from .rolling import FIXED, MIGRATED, QUIET, Admin, downtime, homes, migrated, roll, running, states
 
 pytestmark = pytest.mark.thorough
 
@@ -31,6 +36,49 @@ def test_a_roll(maintained: MaintainedLab, runs: Runs) -> None:
     assert (homes(lab), running(lab)) == (before, where)
     assert admin.operations.keys() <= QUIET
     assert {name: downtime(lab, runs, name) for name, *_ in MIGRATED} == dict.fromkeys(where, 0)
+
+
+#: In addition, so that the master and the last node have something.
+_MORE = (("inst8.lab", "drbd", "node1.lab:node2.lab"), ("inst9.lab", "drbd", "node7.lab:node6.lab"))
+
+
+def errors(lab: MaintainedLab) -> list[str]:
+    """The errors that ``gnt-cluster verify`` prints."""
+    found = lab.run("gnt-cluster verify --error-codes").text.splitlines()
+    return sorted(line[line.index("ERROR") :] for line in found if "ERROR" in line)
+
+
+def test_all_seven(maintained: MaintainedLab, runs: Runs) -> None:
+    """The master is the last one, after the failover that the admin does as the daemon requests it.
+
+    An admin chose to have those shut down that cannot migrate.
+    """
+    lab, admin, last = maintained, Admin(maintained), Admin(maintained, "node1.lab")
+    lab.place(*MIGRATED, *FIXED, *_MORE)
+    before, where, found = homes(lab), running(lab), errors(lab)
+    with lab.daemon() as old:
+        roll(lab, "--stop", "--with-master")
+        admin.rolls()
+        assert states(lab)["node1.lab"] == "requested"
+        (other,) = re.findall(r"gnt-cluster master-failover on (\S+),", status(lab))
+        used, earlier = admin.operations, migrated(lab)
+        lab.fail_over(other)
+        assert old.wait(300) == EXIT_NOT_MASTER
+    try:
+        with lab.daemon(node=other):
+            last.rolls()
+        used += last.operations
+        times = {name: downtime(lab, runs, name, earlier) for name in where}
+    finally:
+        # Ganeti made another node a candidate in its place.
+        lab.do(op("NODE_SET_PARAMS", node_name="node1.lab", master_candidate=True))
+        lab.fail_over("node1.lab")
+    assert (homes(lab), running(lab), errors(lab)) == (before, where, found)
+    fixed = {name for name, *_ in FIXED}
+    assert {name for name, seconds in times.items() if seconds} == fixed
+    assert used.keys() <= QUIET | {"OP_INSTANCE_SHUTDOWN", "OP_INSTANCE_STARTUP"}
+    assert used["OP_INSTANCE_MIGRATE"] == 2 * len(where.keys() - fixed)
+    assert used["OP_INSTANCE_SHUTDOWN"] == used["OP_INSTANCE_STARTUP"] == len(fixed)
 
 
 @pytest.mark.parametrize("choice", ["--stop", "--move"])
