@@ -20,7 +20,7 @@ from ganeti_steward.plugins.maintenance.edges.store import judge, record_in
 from ganeti_steward.plugins.model.incident import Incident
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from ganeti_steward.core.ganeti.rapi import Rapi
     from ganeti_steward.core.model.opcodes import Operation
@@ -119,17 +119,37 @@ def _found(
 
 
 def record_named(found: ClusterRecords, word: str) -> Recorded:
-    """The incident with this uuid, or the only one whose uuid begins so; raises StewardError."""
+    """The only incident whose uuid begins so, or that of a node; raises StewardError.
+
+    Of several of a node it is the only one that is not acknowledged.
+    """
     matching = [one for one in found.records if word and one.incident.uuid.startswith(word.lower())]
     if not matching:
+        return _record_of_node(found, word)
+    return _only(matching, f"begin with {word!a}")
+
+
+def _record_of_node(found: ClusterRecords, word: str) -> Recorded:
+    names = {one.incident.node_name for one in found.records}
+    named = [name for name in names if word and name.startswith(f"{word}.")]
+    node = word if word in names or len(named) != 1 else named[0]
+    matching = [one for one in found.records if one.incident.node_name == node]
+    if not matching:
         known = len(found.records)
-        raise StewardError(f"no incident has the uuid {word!a} (incidents recorded: {known})")
+        raise StewardError(
+            f"no incident has the uuid or the node {word!a} (incidents recorded: {known})"
+        )
+    pending = [one for one in matching if not one.incident.acknowledged]
+    return _only(pending or matching, f"are of node {node}")
+
+
+def _only(matching: Sequence[Recorded], what: str) -> Recorded:
+    """The only one; raises StewardError."""
     if len(matching) > 1:
         names = ", ".join(one.incident.uuid for one in matching[:_NAMED])
         more = len(matching) - _NAMED
         raise StewardError(
-            f"{len(matching)} incidents begin with {word!a}: {names}"
-            + (f" and {more} more" if more > 0 else "")
+            f"{len(matching)} incidents {what}: {names}" + (f" and {more} more" if more > 0 else "")
         )
     return matching[0]
 

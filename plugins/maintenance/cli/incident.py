@@ -60,7 +60,7 @@ _COLUMNS: Final[Mapping[str, tuple[str, Callable[[cluster.Recorded], tables.Valu
 FIELDS: Final = {name: heading for name, (heading, _) in _COLUMNS.items()}
 _USUAL: Final = ("uuid", "node", "action", "status", "changed", "note")
 
-_NAME: Final = "its uuid, or how it begins"
+_NAME: Final = "its uuid, or how it begins, or the node whose only open one it is"
 _TIMES: Final = "Times are local, with the offset from UTC."
 
 
@@ -109,7 +109,8 @@ def _tag_options(
         one,
         {
             f"gnt-steward incident {word} 5b0c9f7e": "the uuid may be cut",
-            f"gnt-steward incident {word} 5b0c9f7e --submit": "do not wait for the job",
+            f"gnt-steward incident {word} node3.lab --submit": "the only open one of this node; "
+            "do not wait for the job",
         },
     )
     one.add_argument("uuid", help=_NAME)

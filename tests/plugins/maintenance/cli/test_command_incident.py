@@ -68,6 +68,23 @@ def test_list_has_headings_and_times(call: Call) -> None:
     assert "2026-01-07 " in lines[0]
 
 
+@pytest.mark.parametrize("name", ["node3.lab", "node3"])
+def test_by_the_name_of_the_node(cluster: Recorded, call: Call, name: str) -> None:
+    assert call("ack", name).status == 0
+    assert [(node, tags) for _, node, tags in cluster.done] == [("node3.lab", [FAILED.tag])]
+
+
+def test_several_of_a_node(front: Front, tmp_path: Path) -> None:
+    other = incident("node3.lab", number=4, status="failed", tagged=True)
+    over = READY._replace(node_name="node3.lab", acknowledged=True)
+    with Recorded([FAILED, over]).reached(tmp_path, "luxi") as options:
+        assert front("incident", "show", "node3", *options).out.split()[1] == FAILED.uuid
+    with Recorded([FAILED, other]).reached(tmp_path, "luxi") as options:
+        done = front("incident", "ack", "node3", *options)
+    assert done.status == 1
+    assert "2 incidents are of node node3.lab: " in done.err
+
+
 def test_list_as_data(call: Call) -> None:
     found = {row["uuid"]: row for row in json.loads(call("list", "--json").out)}
     assert found[FAILED.uuid]["unmovable"] == ["i9"]
@@ -143,7 +160,7 @@ def test_an_unknown_uuid_is_one_sentence(call: Call) -> None:
     done = call("show", "nothing")
     assert (done.status, done.out) == (1, "")
     assert done.err == (
-        "gnt-steward incident: no incident has the uuid 'nothing' (incidents recorded: 3)\n"
+        "gnt-steward incident: no incident has the uuid or the node 'nothing' (incidents recorded: 3)\n"
     )
 
 
