@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 import pytest
 
+from ganeti_steward.core.errors import EXIT_NOT_MASTER
 from ganeti_steward.plugins.maintenance.queue.submit import SUBMISSION_SOURCE
 from ganeti_steward.plugins.model.incident import FAILED, Incident
 
@@ -15,7 +16,7 @@ from ..faults.breaking import TRANSFER, migrations
 from ..faults.findings import says
 from ..faults.watched import Runs
 from ..maintained_lab import MaintainedLab
-from .rolling import Admin, Migrated, downtime, reboot, running, states, typed
+from .rolling import Admin, Migrated, downtime, migrated, reboot, running, states, typed
 
 FIRST, SECOND = "node2.lab", "node5.lab"
 #: Each of both nodes has a primary.
@@ -138,6 +139,33 @@ def test_a_node_that_does_not_come_back(maintained: MaintainedLab, runs: Runs) -
         lab.ok("gnt-cluster verify-disks")
         is_in(lab, SECOND, "ready")
     assert_kept(lab, runs, {"inst1.lab": "node3.lab", "inst2.lab": "node6.lab"})
+
+
+@pytest.mark.thorough
+def test_another_master_in_the_middle(maintained: MaintainedLab, runs: Runs) -> None:
+    """The daemon of the new master goes on; its own node waits until it is not the master."""
+    lab, first = maintained, "node3.lab"
+    lab.place(("inst1.lab", "drbd", f"{first}:{FIRST}"), ("inst2.lab", "sharedfile", first))
+    where, one = running(lab), Admin(lab, first)
+    with lab.daemon() as old:
+        for node in (first, FIRST):
+            typed(lab, f"maintenance start {node}")
+        is_in(lab, first, "ready")
+        known, earlier = lab.incident(first), migrated(lab)
+        lab.fail_over(FIRST)
+        assert old.wait(300) == EXIT_NOT_MASTER
+    try:
+        with lab.daemon(node=FIRST):
+            one.rolls(200)
+            says(lab, f"node {FIRST} is the master")
+            assert states(lab)[FIRST] == "requested"
+        assert {*submissions(lab, known).values()} == {1}
+        assert one.operations["OP_INSTANCE_MIGRATE"] == 2 * len(where)
+        assert_kept(lab, runs, where, earlier)
+    finally:
+        lab.fail_over("node1.lab")
+    with lab.daemon():
+        is_in(lab, FIRST, "ready")
 
 
 @pytest.mark.thorough
