@@ -233,7 +233,7 @@ class Harep(NamedTuple):
 
     iallocator: Annotated[
         str, _ALLOCATOR, "The allocator of Ganeti that finds new nodes for instances."
-    ] = "hail"
+    ] = "steward"
     job_delay: Annotated[
         float,
         kinds.number(0, 3600),

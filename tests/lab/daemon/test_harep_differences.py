@@ -18,6 +18,7 @@ pytestmark = pytest.mark.thorough
 _DRAINED: Final = """
 routine = ["harep"]
 [harep]
+iallocator = "hail"
 job-delay = 1
 disk-check-interval = 0
 """
@@ -25,6 +26,7 @@ disk-check-interval = 0
 _DISKS: Final = """
 routine = ["harep"]
 [harep]
+iallocator = "hail"
 job-delay = 0
 disk-check-interval = 1
 replace-after = 0

@@ -86,6 +86,7 @@ POLICIES: Final = (
 _DAEMON: Final = """
 routine = ["harep"]
 [harep]
+iallocator = "hail"
 job-delay = 1
 disk-check-interval = 0
 """

@@ -11,6 +11,7 @@ from .maintained_lab import MaintainedLab
 _DAEMON: Final = """
 routine = ["harep"]
 [harep]
+iallocator = "hail"
 job-delay = 1
 disk-check-interval = 1
 """

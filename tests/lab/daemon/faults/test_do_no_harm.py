@@ -215,6 +215,7 @@ def oob(lab: MaintainedLab) -> list[str]:
 HAREP: Final = """
 routine = ["harep"]
 [harep]
+iallocator = "hail"
 job-delay = 1
 disk-check-interval = 0
 """
