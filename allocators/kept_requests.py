@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -36,7 +37,9 @@ class Entry(NamedTuple):
 
 
 #: What a command takes as one kept request.
-WHICH: Final = f"a number (1 is the last one), {PREVIOUS!r} (2) or a name"
+WHICH: Final = (
+    f"a number (1 is the last one), {PREVIOUS!r} (2), a name, or an instance: its last one"
+)
 
 #: The type of which a part can be done.
 _BATCH: Final = "multi-allocate"
@@ -169,6 +172,8 @@ def _chosen(config: History, name: str, cluster: str) -> str:
     if name in known:
         return name
     number = 2 if name == PREVIOUS else int(name or "1") if _is_number(name) else 0
+    if not number and (last := _last_about(config, name, cluster)):
+        return last
     if not number:
         raise StewardError(f"{where}: no request is kept as {name!r}")
     own = numbered(config, cluster)
@@ -178,6 +183,16 @@ def _chosen(config: History, name: str, cluster: str) -> str:
     if number > len(own):
         raise StewardError(f"{where}: there is no request {number}, {len(own)} are kept")
     return own[number - 1]
+
+
+def _last_about(config: History, instance: str, cluster: str) -> str:
+    """The name of the last kept call about an instance, whose domain may be left out, or empty."""
+    for kept in numbered(config, cluster):
+        with suppress(StewardError):
+            named = read_call(config, kept).instances.split(",")
+            if any(one == instance or one.startswith(f"{instance}.") for one in named):
+                return kept
+    return ""
 
 
 def _is_number(name: str) -> bool:

@@ -56,6 +56,16 @@ def listed(front: Front) -> list[list[str]]:
     return [[row[0], *row[2:5]] for row in rows]
 
 
+def test_the_last_request_of_an_instance(logged: Front) -> None:
+    for file in (DRBD, BATCH, DRBD, BATCH):
+        logged.allocate(file)
+    ((_, _, instance, _), *_) = [row for row in listed(logged) if row[1] == "allocate"]
+    found = logged("explain", "--last", instance)
+    assert f"Kept request: allocate {instance}, " in found.out
+    assert logged("explain", "--last", instance.split(".")[0]).out == found.out
+    assert logged("explain", "--last", "inst").status == 1
+
+
 def test_the_log_names_type_and_instance(logged: Front) -> None:
     logged.allocate(DRBD)
     (line,) = log(logged)

@@ -160,7 +160,8 @@ def test_an_unknown_uuid_is_one_sentence(call: Call) -> None:
     done = call("show", "nothing")
     assert (done.status, done.out) == (1, "")
     assert done.err == (
-        "gnt-steward incident: no incident has the uuid or the node 'nothing' (incidents recorded: 3)\n"
+        "gnt-steward incident: no incident has the uuid or the node 'nothing' (incidents "
+        "recorded: 3)\n"
     )
 
 
