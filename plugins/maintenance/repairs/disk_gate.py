@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.luxi import Luxi
+from ganeti_steward.core.json_reader import counted
 from ganeti_steward.core.model.job_state import SUCCESS, JobState
 from ganeti_steward.plugins.maintenance.queue.short_jobs import LIMIT, run_short
 from ganeti_steward.plugins.model.incident import JOB_SOURCE
@@ -93,4 +94,4 @@ def _name(uuid: str, world: World) -> str:
 def _listed(names: Collection[str]) -> str:
     more = len(names) - _SHOWN
     rest = f" and {more} more" if more > 0 else ""
-    return f"{len(names)} instances: {', '.join(sorted(names)[:_SHOWN])}{rest}"
+    return f"{counted(len(names), 'instance')}: {', '.join(sorted(names)[:_SHOWN])}{rest}"
