@@ -129,15 +129,18 @@ class Results:
                 self._is_completed(uuid, record, seen)
 
     def _worse(self, record: Row) -> bool:
-        """Whether a more severe incident of the node was completed."""
+        """Whether a more severe incident of the node was completed.
+
+        What was written to the configuration of an old master is not known here.
+        """
         severe = ("live-repair", "evacuate", "evacuate-failover")
-        own = severe.index(record["action"])
+        own, checks = severe.index(record["action"]), self._world.checks
         return any(
             one["node"] == record["node"]
-            and one["status"] == "completed"
+            and (one["status"] == "completed" or uuid in checks.deleted)
             and not one.get("maintenance")
             and severe.index(one["action"]) > own
-            for one in self._world.checks.records.values()
+            for uuid, one in checks.records.items()
         )
 
     def _is_completed(self, uuid: str, record: Row, seen: Seen | None) -> None:
