@@ -340,16 +340,16 @@ def apply_answers(ledger: Ledger) -> None:
         confirmed = any(tag in node.tags for tag in incident.stopped_tags)
         confirmed_at = (incident.confirmed_at or ledger.now) if confirmed else 0
         answers = not node.offline and ledger.world.answers(node.name)
-        found, off = (
-            ledger.world.observations.get(incident.node),
-            max(confirmed_at, incident.off_at),
-        )
+        off = max(confirmed_at, incident.off_at)
+        found = ledger.world.observations.get(incident.node)
         reports = isinstance(found, Reported) and found.at > off
+        # A person who confirms it anew knows of what was reported before.
+        before = incident.reported and not (confirmed and not incident.confirmed_at)
         ledger.update(
             incident._replace(
                 confirmed_at=confirmed_at,
                 answered=confirmed and (answers or incident.answered),
-                reported=off > 0 and (reports or incident.reported),
+                reported=off > 0 and (reports or before),
             )
         )
 

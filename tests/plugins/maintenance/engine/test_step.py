@@ -429,6 +429,21 @@ def test_an_agent_that_reports_after_the_word_that_its_node_is_off() -> None:
     assert not cluster.incident("node2").reported
 
 
+def test_a_node_that_is_confirmed_to_be_off_anew() -> None:
+    """Also where the out-of-band program had reported that it is off before."""
+    cluster = Maintained(config=CONFIG._replace(hold_time=3600))
+    cluster.report("node2", EVACUATE)
+    cluster.round()
+    found = cluster.incident("node2")
+    cluster.records[found.uuid] = found._replace(off_at=cluster.now - SECOND, reported=True)
+    cluster.silence("node2")
+    cluster.round()
+    assert cluster.incident("node2").reported
+    cluster.tag("node2", found.stopped_tag)
+    cluster.round()
+    assert not cluster.incident("node2").reported
+
+
 def test_to_remove_a_word_begins_no_repair() -> None:
     cluster = Maintained(config=CONFIG._replace(hold_time=3600))
     cluster.report("node2", EVACUATE)
