@@ -16,7 +16,7 @@ from ganeti_steward.plugins.maintenance.daemon.carry_out import CarryOut, descri
 from ganeti_steward.plugins.maintenance.daemon.job_releases import JobReleases, facts_of, planned
 from ganeti_steward.plugins.maintenance.daemon.mastership import NotMaster
 from ganeti_steward.plugins.maintenance.daemon.parts import Round
-from ganeti_steward.plugins.maintenance.daemon.wakeup import DaemonStopped, Signals
+from ganeti_steward.plugins.maintenance.daemon.wakeup import DaemonStopped, Signals, Waiter
 from ganeti_steward.plugins.maintenance.engine.brakes import is_requested, may_begin
 from ganeti_steward.plugins.maintenance.engine.decision import (
     CLUSTER,
@@ -48,49 +48,6 @@ if TYPE_CHECKING:
     from ganeti_steward.plugins.model.disks import DiskHealth
     from ganeti_steward.plugins.model.storage import NodeStorage
     from ganeti_steward.plugins.model.world import Observation, World
-
-
-#: Seconds from the end of one round to the next, at least, however much news there is.
-_LEAST_PAUSE: Final = 1.0
-
-#: Seconds between two looks at the jobs that are waited for: at first, and at most.
-_FIRST_LOOK: Final = 1.0
-_LAST_LOOK: Final = 5.0
-
-#: Seconds a wait takes at most before it is shown that the daemon lives.
-_SIGN_OF_LIFE: Final = 30.0
-
-
-class Waiter:
-    """Waits between rounds."""
-
-    def __init__(
-        self,
-        signals: Signals,
-        alive: Callable[[], None],
-        monotonic: Callable[[], float] = time.monotonic,
-    ) -> None:
-        """``alive`` is called at least every half minute; ``monotonic``: s."""
-        self._signals, self._alive, self._monotonic = signals, alive, monotonic
-
-    def wait(self, seconds: float, ended: Callable[[], bool] | None) -> None:
-        """Wait for so long at most, and for a second at least unless a signal comes.
-
-        ``ended``: whether a job that is waited for has ended; None: there is none.
-        """
-        began = self._monotonic()
-        until, look = began + seconds, _FIRST_LOOK
-        while (left := until - self._monotonic()) > 0 and not self._is_called():
-            self._alive()
-            woken = self._signals.wakeup.wait(min(left, look if ended else left, _SIGN_OF_LIFE))
-            if woken or (ended and ended()):
-                break
-            look = min(look * 1.3, _LAST_LOOK)
-        while (left := began + _LEAST_PAUSE - self._monotonic()) > 0 and not self._is_called():
-            self._signals.wakeup.wait(left)
-
-    def _is_called(self) -> bool:
-        return self._signals.stopping or self._signals.reload_requested
 
 
 _log: Final = logging.getLogger(__name__)

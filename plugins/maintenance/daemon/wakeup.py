@@ -1,13 +1,24 @@
-"""What wakes the loop: signals, and news from other threads."""
+"""What wakes the loop, signals and news from other threads, and how it waits between rounds."""
 
 from __future__ import annotations
 
 import os
 import select
 import signal
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Final
+
+#: Seconds from the end of one round to the next, at least, however much news there is.
+_LEAST_PAUSE: Final = 1.0
+
+#: Seconds between two looks at the jobs that are waited for: at first, and at most.
+_FIRST_LOOK: Final = 1.0
+_LAST_LOOK: Final = 5.0
+
+#: Seconds a wait takes at most before it is shown that the daemon lives.
+_SIGN_OF_LIFE: Final = 30.0
 
 _ENDING: Final = (signal.SIGTERM, signal.SIGINT)
 
@@ -91,3 +102,35 @@ class Signals:
     def _reload(self, *_: object) -> None:
         self.reload_requested = True
         self.wakeup.wake()
+
+
+class Waiter:
+    """Waits between rounds."""
+
+    def __init__(
+        self,
+        signals: Signals,
+        alive: Callable[[], None],
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """``alive`` is called at least every half minute; ``monotonic``: s."""
+        self._signals, self._alive, self._monotonic = signals, alive, monotonic
+
+    def wait(self, seconds: float, ended: Callable[[], bool] | None) -> None:
+        """Wait for so long at most, and for a second at least unless a signal comes.
+
+        ``ended``: whether a job that is waited for has ended; None: there is none.
+        """
+        began = self._monotonic()
+        until, look = began + seconds, _FIRST_LOOK
+        while (left := until - self._monotonic()) > 0 and not self._is_called():
+            self._alive()
+            woken = self._signals.wakeup.wait(min(left, look if ended else left, _SIGN_OF_LIFE))
+            if woken or (ended and ended()):
+                break
+            look = min(look * 1.3, _LAST_LOOK)
+        while (left := began + _LEAST_PAUSE - self._monotonic()) > 0 and not self._is_called():
+            self._signals.wakeup.wait(left)
+
+    def _is_called(self) -> bool:
+        return self._signals.stopping or self._signals.reload_requested

@@ -343,7 +343,7 @@ def apply_answers(ledger: Ledger) -> None:
         off = max(confirmed_at, incident.off_at)
         found = ledger.world.observations.get(incident.node)
         reports = isinstance(found, Reported) and found.at > off
-        # A person who confirms it anew knows of what was reported before.
+        # A person who confirms it again knows of what was reported before.
         before = incident.reported and not (confirmed and not incident.confirmed_at)
         ledger.update(
             incident._replace(

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from ganeti_steward.plugins.maintenance.daemon.rounds import Waiter
-from ganeti_steward.plugins.maintenance.daemon.wakeup import Signals, Wakeup
+from ganeti_steward.plugins.maintenance.daemon.wakeup import Signals, Waiter, Wakeup
 
 
 @pytest.fixture
