@@ -272,7 +272,7 @@ def test_nor_where_it_has_answered_since_the_node_was_confirmed_to_be_off() -> N
     cluster = evacuated(FAILOVER, instance("a", "n1", "n2"), failover_unsynced=True)
     cluster.dies("n1")
     cluster.node("n1", tags=frozenset({cluster.incident.stopped_tag}))
-    known = {cluster.incident.uuid: cluster.incident._replace(reported=True)}
+    known = {cluster.incident.uuid: cluster.incident._replace(confirmed_at=1, reported=True)}
     cluster.now = cluster.now._replace(incidents=known)
     ((_, reason),) = cluster.run().unmovable
     assert "the agent of n1 reported since it was confirmed to be off" in reason
