@@ -160,10 +160,14 @@ class CarryOut:
         """Do what was decided; a fault of one incident is held and does not stop the others."""
         self.incidents = dict(world.incidents)
         # Those that end first: killed in between, it leaves no more nodes under repair than may be.
-        for incident in sorted(decision.records, key=lambda one: one.state.under_repair):
+        ends = [one for one in decision.records if not one.state.under_repair]
+        begins = [one for one in decision.records if one.state.under_repair]
+        for incident in ends:
             self._write(incident)
         for uuid in decision.removed:
             self._remove(uuid)
+        for incident in begins:
+            self._write(incident)
         if not self._stopping():
             with self._part(CLUSTER, "record", "rules that hold creations could not be changed"):
                 self._store.reconcile(self.incidents)

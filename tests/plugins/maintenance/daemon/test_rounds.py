@@ -49,6 +49,7 @@ def fakes() -> Iterator[Fakes]:
 
 
 def test_the_order_of_a_round(fakes: Fakes) -> None:
+    """What ends is recorded before what begins."""
     decision = starting(A)._replace(removed=(B.uuid,), cancels=(7,))
     outcome = deciding(fakes, decision).rounds().round()
     assert fakes.done() == [
@@ -58,8 +59,8 @@ def test_the_order_of_a_round(fakes: Fakes) -> None:
         ("world", None),
         ("watch", 3),
         ("step", None),
-        ("write", A.uuid),
         ("remove", B.uuid),
+        ("write", A.uuid),
         ("cancel", (7,)),
         ("vote", None),
         ("submit", (A.uuid,)),
