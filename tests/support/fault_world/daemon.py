@@ -30,7 +30,7 @@ from ganeti_steward.plugins.maintenance.edges.counters import Counters
 from ganeti_steward.plugins.maintenance.edges.history import AuditEntry
 from ganeti_steward.plugins.maintenance.edges.poll import Poll
 from ganeti_steward.plugins.maintenance.edges.status import Status
-from ganeti_steward.plugins.maintenance.edges.store import Store
+from ganeti_steward.plugins.maintenance.edges.store import Records, Store
 from ganeti_steward.plugins.maintenance.engine.step import step
 from ganeti_steward.plugins.maintenance.page.http import StatusApplication
 from ganeti_steward.plugins.maintenance.queue.calls import CallNotes
@@ -154,6 +154,18 @@ class WorldConfd(Confd):
         ]
 
 
+class WorldStore(Store):
+    """The records, of which is known when they are read."""
+
+    def __init__(self, daemon: Daemon, *arguments: Any, **more: Any) -> None:
+        super().__init__(*arguments, **more)
+        self._daemon = daemon
+
+    def read_all(self, *, rewrite: bool = False) -> Records:
+        self._daemon.read_at = self._daemon.world.clock.now
+        return super().read_all(rewrite=rewrite)
+
+
 class Daemon:
     """One process of the daemon."""
 
@@ -166,6 +178,8 @@ class Daemon:
         self.ended = ""
         """why it has ended; empty while it runs"""
         self.rounds = 0
+        self.read_at = 0
+        """when it began to read the records last, ns since the epoch"""
         self.seen: Seen | None = None
         """what it could see when it read the cluster last"""
         self.answers = Answers(world, node)
@@ -212,7 +226,8 @@ class Daemon:
     def _parts(self, voting: Voting) -> Parts:
         runtime, disk = self._runtime, self.world.disks[self.node]
         luxi = WorldLuxi(self, runtime.clock)
-        store = Store(
+        store = WorldStore(
+            self,
             luxi,
             lambda: KEY,
             counters=disk.counters,

@@ -66,10 +66,18 @@ COMMAND: Final = "command"
 POWER_OFF: Final = "power-off"
 #: For the node that is under repair then.
 _REPAIRED: Final = "the repaired"
+#: Its instances.
+_ITS_INSTANCES: Final = "the instances of the repaired"
+#: What is stored late waits for a job whose number is higher.
+_LOCKED_AND_DELETED: Final = (
+    Fault(0.5, "locks-held", _ITS_INSTANCES),
+    Fault(1, "record-deleted"),
+)
 _UNREACHED: Final = (
     Fault(1, "agent-silent", _REPAIRED, 1800),
     Fault(1, "noded-hangs", _REPAIRED, 1800),
 )
+_SILENT: Final = (Fault(1, "agent-silent", _REPAIRED, 150),)
 _OFF: Final = (Fault(1, "loses-power", _REPAIRED, 1800),)
 #: It runs again, and cannot be reached, while the daemon has to wait.
 _SWITCHED_ON: Final = (
@@ -83,7 +91,7 @@ _SWITCHED_ON: Final = (
 SURPRISES: Final[Mapping[str, Surprise]] = {
     "killed-while-stored-late": Surprise(_SUBMIT, _LATE, _KILLED),
     "deleted-while-stored-late": Surprise(
-        _SUBMIT, Behaviour(late=150, after=150, lost=True), (Fault(1, "record-deleted"),)
+        _SUBMIT, Behaviour(late=150, after=150, lost=True), _LOCKED_AND_DELETED
     ),
     "master-left-while-stored-late": Surprise(_SUBMIT, _LATE, _REACHED),
     "archived-before-the-answer": Surprise(
@@ -106,8 +114,10 @@ SURPRISES: Final[Mapping[str, Surprise]] = {
     "deposed-while-recorded": Surprise(_WRITE, Behaviour(after=3), _CUT_OFF),
     "outvoted-while-recorded": Surprise(_WRITE, Behaviour(after=3), _REACHED),
     "stopped-and-deposed-once-recorded": Surprise(_WRITE, Behaviour(after=2), _LEFT_STOPPED),
+    "silent-once-recorded": Surprise(_WRITE, Behaviour(after=2), _SILENT),
     "paused-once-it-is-off": Surprise(POWER_OFF, Behaviour(), _SWITCHED_ON),
     "killed-in-a-command": Surprise(COMMAND, Behaviour(), _KILLED),
+    "off-in-a-command": Surprise(COMMAND, Behaviour(), (Fault(0, "loses-power", _REPAIRED, 30),)),
 }
 
 
@@ -139,9 +149,10 @@ class Faults:
             how = how._replace(before=draw("slow").uniform(0, float(slow.detail)))
         if lossy := self._losing(method):
             random = draw("lost")
-            lost = random.random() < float(lossy.detail)
-            how = how._replace(lost=lost and random.random() < 0.7, never=lost)
-            how = how._replace(never=lost and not how.lost)
+            share, _, never = lossy.detail.partition(",")
+            fails = random.random() < float(share)
+            done = not never and random.random() < 0.7
+            how = how._replace(lost=fails and done, never=fails and not done)
         late = self._now("late-storing")
         if late and method == "SubmitManyJobs":
             random = draw("late")
@@ -166,9 +177,10 @@ class Faults:
         records = [record for _, record in self._world.records()]
         repaired = {one["node"] for one in records if one["status"] == "pending"}
         rows = self._world.ganeti.nodes
-        nodes = [row["name"] for row in rows if row["uuid"] in repaired]
-        for node in nodes[:1] if fault.subject == _REPAIRED else [""]:
-            self._world.happen(fault._replace(subject=node))
+        nodes = [row["name"] for row in rows if row["uuid"] in repaired][:1]
+        its = [row["name"] for node in nodes for row in self._world.ganeti.on(node)]
+        for subject in {_REPAIRED: nodes, _ITS_INSTANCES: its}.get(fault.subject, [""]):
+            self._world.happen(fault._replace(subject=subject))
 
     def _losing(self, method: str) -> Fault | None:
         """Because of what the answer to a call may be lost."""

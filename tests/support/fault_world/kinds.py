@@ -32,6 +32,8 @@ class Kind(NamedTuple):
 _SURPRISES: Final = tuple(SURPRISES)
 _ILL: Final = ("evacuate", "evacuate", "evacuate-failover", "live-repair", hardware.CHANGING)
 _JUMPS: Final = ("-3600", "-30", "-2", "2", "30", "3600")
+#: All of them, and none is done.
+_NEVER: Final = "1,never"
 _REQUESTS: Final = ("stop", "refuse", "stop,power", "refuse,command:reboot")
 _TAGS: Final = (CANCEL_TAG, STOPPED_TAG, OPT_OUT_TAG)
 
@@ -63,7 +65,7 @@ KINDS: Final[Mapping[str, Kind]] = {
         control.master_left_behind, 0.7, "node", (60, 600), ("cut-off", "agents-only", "reached")
     ),
     "lost-submissions": Kind(control.lasting, 1, "", (60, 600), ("0.3", "1")),
-    "records-fail": Kind(control.lasting, 1, "", (10, 200), ("0.3", "1")),
+    "records-fail": Kind(control.lasting, 1, "", (10, 200), ("0.3", "1", _NEVER)),
     "surprise": Kind(control.lasting, 8, "", (60, 900), _SURPRISES),
     "archived-at-once": Kind(control.archived_at_once, 1, "", (60, 900), ("", "", "removed")),
     "power-stays": Kind(control.lasting, 0.7, "", (60, 900)),

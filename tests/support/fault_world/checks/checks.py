@@ -203,7 +203,7 @@ class Checks:
         if uuid not in self.deleted:
             self._judge_record(uuid, before, record, caller)
             self._pending()
-        self.foreign.written(rule)
+        self.foreign.written(rule, caller)
         self.records[uuid] = record
         self.announced.update(one["id"] for one in record["open"])
 

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from fault_world.checks.texts import record_of
+
 if TYPE_CHECKING:
     from fault_world.daemon import Daemon
     from fault_world.world import World
@@ -40,9 +42,13 @@ class Foreign:
         """uuid -> when the latest was written, ns since the epoch"""
         self._changed: dict[str, tuple[Daemon, _Changed]] = {}
 
-    def written(self, rule: dict[str, Any]) -> None:
+    def written(self, rule: dict[str, Any], daemon: Daemon) -> None:
         """A daemon has written a record."""
         known = self.versions.setdefault(rule["uuid"], [])
+        owner, one = self._changed.get(rule["uuid"], (None, None))
+        if owner is daemon and one and daemon.read_at > one.at and not self._losing():
+            text = f"what others wrote to {rule['uuid']} counts"
+            self._require("written-back", _content(rule) == _content(known[-1]), text)
         known.append(deepcopy(rule))
         del known[:-_KEPT]
         self._written[rule["uuid"]] = self._world.clock.now
@@ -64,12 +70,20 @@ class Foreign:
 
     def round(self, daemon: Daemon) -> None:
         """A daemon has ended a round in which records could be written."""
-        losing = any(one.kind in _LOSING for one in self._world.faults.active)
         for uuid, (owner, one) in [*self._changed.items()]:
             rule = self._world.luxid.filters.get(uuid)
             if rule is None or rule["reason_trail"] != one.trail or not owner.process.alive:
                 del self._changed[uuid]
-            elif owner is daemon and daemon.seen and daemon.seen.at > one.at and not losing:
+            elif owner is daemon and daemon.seen and daemon.seen.at > one.at and not self._losing():
                 self._changed[uuid] = owner, one._replace(rounds=one.rounds + 1)
                 text = f"{uuid} is as others wrote it, after {one.rounds} rounds"
                 self._require("written-back", one.rounds < _ROUNDS, text)
+
+    def _losing(self) -> bool:
+        return any(one.kind in _LOSING for one in self._world.faults.active)
+
+
+def _content(rule: dict[str, Any]) -> dict[str, Any]:
+    """What a record says, without what signs it."""
+    record = record_of(rule) or {}
+    return {key: value for key, value in record.items() if key not in ("counter", "hmac")}

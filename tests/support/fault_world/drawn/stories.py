@@ -127,6 +127,18 @@ STORIES: Final[Mapping[str, Sequence[Event]]] = {
         _ill("evacuate", after=(0, 120)),
         _ill("live-repair", PEER, (0, 200)),
     ),
+    "off while its command runs": (
+        Event("surprise", (0, 0), "", 1800, "off-in-a-command"),
+        _ill("live-repair"),
+    ),
+    "healthy before its command comes": (
+        Event("surprise", (0, 0), "", 1800, "silent-once-recorded"),
+        Event("falls-ill", (0, 0), NODE, 100, "live-repair"),
+    ),
+    "edited while it waits": (
+        _ill("evacuate"),
+        Event("record-edited", (120, 280)),
+    ),
     "the others are drained": (
         Event("node-drained", (0, 0), OTHERS),
         _ill("evacuate"),
@@ -142,14 +154,24 @@ STORIES: Final[Mapping[str, Sequence[Event]]] = {
         _ill("evacuate"),
     ),
     "its record is deleted while its jobs are stored late": (
-        _ill("evacuate"),
-        Event("locks-held", (30, 120), COPIES),
+        Event("node-drained", (0, 0), NODE),
         Event("surprise", (0, 0), "", 900, "deleted-while-stored-late"),
-        Event("watcher-runs", (60, 100)),
+        _ill("evacuate"),
     ),
     "records are not written": (
         _ill("evacuate"),
         Event("records-fail", (20, 150), "", 300, "1"),
+    ),
+    "no record is written": (
+        _ill("evacuate"),
+        Event("records-fail", (0, 60), "", 400, "1,never"),
+    ),
+    "rebooted by its command": (
+        Event("maintenance-requested", (0, 60), NODE, 60, "stop,command:reboot"),
+    ),
+    "rebooted by its power": (
+        Event("maintenance-requested", (0, 60), NODE, 60, "stop,power"),
+        Event("daemon-killed", (60, 300)),
     ),
     "deposed between the record and the submission": (
         Event("surprise", (0, 0), "", 900, "stopped-and-deposed-once-recorded"),
@@ -195,6 +217,8 @@ _SWITCHES_OFF: Final = {"power_off": True, "hold_time": 0}
 ALONE: Final[Mapping[str, Alone]] = {
     "switched on while its instances wait": Alone(0.5, _SWITCHES_OFF),
     "to be switched off, and stays on": Alone(0.3, _SWITCHES_OFF),
+    "healthy before its command comes": Alone(0.1, {"hold_time": 0}),
+    "edited while it waits": Alone(0.2, {"hold_time": 300}),
 }
 
 
