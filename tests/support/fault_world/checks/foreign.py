@@ -45,7 +45,7 @@ class Foreign:
     def written(self, rule: dict[str, Any], daemon: Daemon) -> None:
         """A daemon has written a record."""
         known = self.versions.setdefault(rule["uuid"], [])
-        owner, one = self._changed.get(rule["uuid"], (None, None))
+        owner, one = self._changed.pop(rule["uuid"], (None, None))
         if owner is daemon and one and daemon.read_at > one.at and not self._losing():
             text = f"what others wrote to {rule['uuid']} counts"
             self._require("written-back", _content(rule) == _content(known[-1]), text)

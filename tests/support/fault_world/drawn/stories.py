@@ -135,6 +135,20 @@ STORIES: Final[Mapping[str, Sequence[Event]]] = {
         Event("surprise", (0, 0), "", 1800, "silent-once-recorded"),
         Event("falls-ill", (0, 0), NODE, 100, "live-repair"),
     ),
+    "maintained with its peer": (
+        Event("maintenance-requested", (0, 60), NODE, 600, "stop"),
+        Event("maintenance-requested", (0, 60), PEER, 600, "stop"),
+    ),
+    "reports something else each minute": (Event("falls-ill", (0, 60), NODE, 1800, "changing"),),
+    "leaves once it is emptied": (
+        _ill("evacuate"),
+        Event("node-removed", (300, 600), NODE),
+    ),
+    "another is ill once its repair has failed": (
+        Event("surprise", (0, 0), "", 900, "off-in-a-command"),
+        Event("falls-ill", (0, 60), NODE, 120, "live-repair"),
+        _ill("evacuate", OTHER, (200, 300)),
+    ),
     "edited while it waits": (
         _ill("evacuate"),
         Event("record-edited", (120, 280)),
@@ -145,6 +159,11 @@ STORIES: Final[Mapping[str, Sequence[Event]]] = {
     ),
     "nothing has an effect": (Event("no-effect", (0, 0), "", 1800), _ill("evacuate")),
     "nothing succeeds": (
+        Event("failing-operations", (0, 0), "", 1200, "1"),
+        _ill("evacuate"),
+    ),
+    "each move fails": (
+        Event("node-drained", (0, 0), NODE),
         Event("failing-operations", (0, 0), "", 1200, "1"),
         _ill("evacuate"),
     ),
@@ -219,6 +238,14 @@ ALONE: Final[Mapping[str, Alone]] = {
     "to be switched off, and stays on": Alone(0.3, _SWITCHES_OFF),
     "healthy before its command comes": Alone(0.1, {"hold_time": 0}),
     "edited while it waits": Alone(0.2, {"hold_time": 300}),
+    "maintained with its peer": Alone(0.3, {"most_nodes": 2, "most_waiting": 2}),
+    "another is ill once its repair has failed": Alone(
+        0.3, {"hold_time": 0, "most_nodes": 2, "most_waiting": 2}
+    ),
+    "each move fails": Alone(0.3, {"hold_time": 0, "move_attempts": 3, "retry_delay": 90}),
+    "off with the only good copies": Alone(0.2, {"hold_time": 0}),
+    "cannot be reached, and runs": Alone(0.2, {"hold_time": 0}),
+    "reports something else each minute": Alone(0.5, {"incident_pause": 60, "most_incidents": 1}),
 }
 
 
