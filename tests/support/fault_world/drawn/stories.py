@@ -190,7 +190,9 @@ STORIES: Final[Mapping[str, Sequence[Event]]] = {
     ),
     "rebooted by its power": (
         Event("maintenance-requested", (0, 60), NODE, 60, "stop,power"),
-        Event("daemon-killed", (60, 300)),
+        Event("agent-silent", (150, 200), NODE, 1800),
+        Event("watcher-runs", (200, 300)),
+        Event("watcher-runs", (200, 300)),
     ),
     "deposed between the record and the submission": (
         Event("surprise", (0, 0), "", 900, "stopped-and-deposed-once-recorded"),
@@ -238,6 +240,10 @@ ALONE: Final[Mapping[str, Alone]] = {
     "to be switched off, and stays on": Alone(0.3, _SWITCHES_OFF),
     "healthy before its command comes": Alone(0.1, {"hold_time": 0}),
     "edited while it waits": Alone(0.2, {"hold_time": 300}),
+    "rebooted by its power": Alone(0.4, {"routine": (), "hold_time": 0}),
+    "ill while its disks are synchronized": Alone(0.3, {"hold_time": 0}),
+    "ill one after the other": Alone(0.4, {"hold_time": 0, "most_nodes": 3, "most_waiting": 1}),
+    "a report that is over": Alone(0.3, {"hold_time": 300, "report_max_age": 150}),
     "maintained with its peer": Alone(0.3, {"most_nodes": 2, "most_waiting": 2}),
     "another is ill once its repair has failed": Alone(
         0.3, {"hold_time": 0, "most_nodes": 2, "most_waiting": 2}
