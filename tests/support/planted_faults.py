@@ -25,7 +25,7 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 #: The folder of the faults.
 PLANTED: Final = ROOT / "tests" / "faults" / "planted"
 #: Histories that are played for one fault before it counts as survived.
-HISTORIES: Final = 300
+HISTORIES: Final = 500
 #: Seconds of a processor that one history takes at most: a faulty product may never end it.
 _TIME_LIMIT: Final = 60
 _ROOMS: Final = ("core", "allocators", "plugins", "diagnose")

@@ -216,6 +216,11 @@ STORIES: Final[Mapping[str, Sequence[Event]]] = {
         *_ONCE_BEGUN,
     ),
     "canceled while it runs": (_ill("evacuate"), _says(CANCEL_TAG, (60, 300))),
+    "its record is deleted once its command has failed": (
+        Event("surprise", (0, 0), "", 1800, "off-in-a-command"),
+        _ill("live-repair"),
+        Event("record-deleted", (150, 200)),
+    ),
     "reports the same again": (
         Event("falls-ill", (0, 0), NODE, 300, "live-repair"),
         Event("daemon-killed", (20, 120)),
@@ -244,6 +249,8 @@ ALONE: Final[Mapping[str, Alone]] = {
     "ill while its disks are synchronized": Alone(0.3, {"hold_time": 0}),
     "ill one after the other": Alone(0.4, {"hold_time": 0, "most_nodes": 3, "most_waiting": 1}),
     "a report that is over": Alone(0.3, {"hold_time": 300, "report_max_age": 150}),
+    "its record is deleted once its command has failed": Alone(0.2, {"hold_time": 0}),
+    "silent while it would be healthy": Alone(0.2, {"hold_time": 300, "healthy_delay": 300}),
     "maintained with its peer": Alone(0.3, {"most_nodes": 2, "most_waiting": 2}),
     "another is ill once its repair has failed": Alone(
         0.3, {"hold_time": 0, "most_nodes": 2, "most_waiting": 2}
