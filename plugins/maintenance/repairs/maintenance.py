@@ -23,7 +23,7 @@ from ganeti_steward.plugins.maintenance.repairs.maintenance_case import (
     copies_leave,
 )
 from ganeti_steward.plugins.model import operations, task, works
-from ganeti_steward.plugins.model.incident import OPT_OUT_TAG, Incident
+from ganeti_steward.plugins.model.incident import OPT_OUT_TAG, Attempt, Incident
 from ganeti_steward.plugins.model.world import Reported, World
 
 if TYPE_CHECKING:
@@ -48,6 +48,9 @@ class PlannedMaintenance(NodeRepair):
 
 def _next(case: MaintenanceCase) -> task.Plan:
     failed = [attempt for attempt in case.incident.attempts if attempt.failed and attempt.tried]
+    if cut := [one.instance for one in failed if _is_cut(case, one)]:
+        jobs = [(name, [operations.clean_up(name)]) for name in cut]
+        return _each(case, task.CLEAN_UP, "clean up migrations that were cut in half at", jobs)
     if failed:
         return _failed(case, [(attempt.instance, attempt.reason) for attempt in failed])
     if case.request.worked:
@@ -60,6 +63,22 @@ def _next(case: MaintenanceCase) -> task.Plan:
         reason = f"set {case.name} drained: it is to be emptied for maintenance"
         return case.on_node(task.DRAIN, reason, [operations.set_role(case.name, DRAINED)])
     return _emptying(case) or _copying(case) or _ready(case)
+
+
+def _is_cut(case: MaintenanceCase, attempt: Attempt) -> bool:
+    """Whether Ganeti itself broke a migration of an instance, or the clean-up after one.
+
+    It may run on either node.  After the clean-up Ganeti knows on which, and its disks are
+    connected as before.
+    """
+    one = case.world.instances.get(attempt.instance)
+    if one is None or not one.secondaries or OPT_OUT_TAG in one.tags or not attempt.interrupted:
+        return False
+    from ganeti_steward.allocators.rolling.fleet import obstacle_to_migration
+
+    migrated = attempt.instance in case.request.ran and not obstacle_to_migration(one)
+    again = attempt.prepared < case.settings.move_attempts >= attempt.tried
+    return migrated and again and attempt.step in (task.MOVE, task.HOME, task.CLEAN_UP)
 
 
 def _silent(case: MaintenanceCase) -> task.Wait:

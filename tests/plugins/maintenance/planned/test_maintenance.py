@@ -129,6 +129,59 @@ def test_a_failed_migration_ends_it_and_no_other_begins() -> None:
     assert cluster.nodes["uuid-node4"].drained
 
 
+_CUT = "Unclean master daemon shutdown"
+
+
+def cut_in_half(*others: str) -> tuple[Upkept, Incident]:
+    """The migrations off node2, of drbd1 and others, end with the master daemon that ran them."""
+    cluster = Upkept()
+    for name in {"shared"} - {*others}:
+        del cluster.instances[name]
+    found = cluster.request("node2")
+    cluster.round()
+    cluster.end(1)
+    cluster.round()
+    for number in cluster.pending_jobs():
+        cluster.end(number, _CUT)
+    return cluster, found
+
+
+def test_a_migration_that_is_cut_in_half_is_cleaned_up() -> None:
+    """Then it goes on; without another node Ganeti cannot look where the instance runs."""
+    cluster, found = cut_in_half()
+    cluster.run()
+    assert cluster.cleaned_up == ["drbd1"]
+    assert cluster.running_on("node2") == []
+    assert "node2 is ready" in waits(cluster, found)
+    cluster, found = cut_in_half("shared")
+    cluster.run()
+    assert cluster.cleaned_up == ["drbd1"]
+    record = cluster.records[found.uuid]
+    assert (record.status, record.note.split(": ")[0]) == ("failed", "shared")
+
+
+def test_a_clean_up_that_fails_ends_it() -> None:
+    cluster, found = cut_in_half()
+    cluster.round()
+    (number,) = cluster.pending_jobs()
+    cluster.end(number, "Instance drbd1 is not running")
+    cluster.run()
+    record = cluster.records[found.uuid]
+    assert record.status == "failed"
+    assert f"drbd1: job {number} (clean-up) failed: Instance drbd1 is not running" in record.note
+    assert cluster.cleaned_up == []
+
+
+def test_migrations_are_cleaned_up_a_limited_number_of_times() -> None:
+    cluster, found = cut_in_half()
+    for _ in range(50):
+        cluster.round()
+        for number in cluster.pending_jobs():
+            cluster.end(number, _CUT)
+    assert cluster.records[found.uuid].status == "failed"
+    assert len(cluster.queue) <= 4 + 2 * CONFIG.move_attempts
+
+
 def test_an_excluded_instance_is_not_touched() -> None:
     """Its owner has its disks connected again, or removes the tag."""
     cluster = Upkept()

@@ -47,6 +47,8 @@ class Upkept(Maintained):
         self.syncing: set[str] = set()
         self.copied: list[tuple[str, ...]] = []
         """instance, its nodes, and the new one of its copy"""
+        self.cleaned_up: list[str] = []
+        """instances after whose migration a job has cleaned up"""
         self.stopped_by_ganeti: list[str] = []
         """instances that a job has stopped"""
         self.planner = self._planned
@@ -151,6 +153,8 @@ class Upkept(Maintained):
         if kind == "OP_INSTANCE_ACTIVATE_DISKS":
             self.degraded.pop(name, None)
             self.syncing.add(name)
+        elif operation.get("cleanup"):
+            self.cleaned_up.append(name)
         elif kind == "OP_INSTANCE_SHUTDOWN":
             self.stopped_by_ganeti.append(name)
             self.instances[name] = one._replace(state="down")
