@@ -6,7 +6,8 @@
 
 In Debian the first belongs in /usr/share/bash-completion, the second in /usr/share/zsh.
 Names of nodes, node groups and instances come from Ganeti's ssconf files where these are readable,
-which is on the nodes of a cluster.
+which is on the nodes of a cluster.  Incidents, filter rules and tags come from luxid, which answers
+root on the master.
 """
 
 from __future__ import annotations
@@ -19,10 +20,14 @@ import shtab
 from man_pages import sub_parsers
 
 from ganeti_steward.core.commands.main import parser as front_door
+from ganeti_steward.core.model.cluster import DISK_TEMPLATES
 
-NODES, GROUPS, INSTANCES, MEMBERS = (
+NODES, GROUPS, INSTANCES, MEMBERS, INCIDENTS, RULES, TAGS, TEMPLATES = (
     dict.fromkeys(("bash", "zsh"), f"_gnt_steward_{what}")
-    for what in ("nodes", "groups", "instances", "members")
+    for what in (
+        *("nodes", "groups", "instances", "members"),
+        *("incidents", "rules", "tags", "templates"),
+    )
 )
 #: Metavar, or name of an argument without one, -> what completes it.
 COMPLETED: Mapping[str, Mapping[str, str]] = {
@@ -35,6 +40,10 @@ COMPLETED: Mapping[str, Mapping[str, str]] = {
     "instance": INSTANCES,
     "NAME,...": INSTANCES,
     "member": MEMBERS,
+    "uuid": INCIDENTS,
+    "UUID": RULES,
+    "TAG,...": TAGS,
+    "TEMPLATE": TEMPLATES,
     "FILE": shtab.FILE,
     "FILE|COMMAND": shtab.FILE,
     "RULES": shtab.FILE,
@@ -47,6 +56,14 @@ COMPLETED: Mapping[str, Mapping[str, str]] = {
     "dir": shtab.DIRECTORY,
 }
 
+#: What luxid knows; the same for both shells.
+QUERIES = f"""\
+_gnt_steward_known() {{ gnt-steward "$@" --no-headers 2>/dev/null; }}
+_gnt_steward_all_incidents() {{ _gnt_steward_known incident list -o uuid,node --separator ' '; }}
+_gnt_steward_all_rules() {{ _gnt_steward_known filter list -o uuid; }}
+_gnt_steward_all_tags() {{ gnt-cluster search-tags . 2>/dev/null | cut -d' ' -f2- | sort -u; }}
+_gnt_steward_all_templates() {{ echo {" ".join(sorted(DISK_TEMPLATES))}; }}
+"""
 #: Lists may have commas; the names before the last comma stay.
 BASH = """\
 _gnt_steward_data=/var/lib/ganeti
@@ -63,6 +80,10 @@ _gnt_steward_instances() { _gnt_steward_of "$1" "$(_gnt_steward_read instance_li
 _gnt_steward_members() {
   _gnt_steward_of "$1" "$(_gnt_steward_read node_list; _gnt_steward_group_names)"
 }
+_gnt_steward_incidents() { _gnt_steward_of "$1" "$(_gnt_steward_all_incidents)"; }
+_gnt_steward_rules() { _gnt_steward_of "$1" "$(_gnt_steward_all_rules)"; }
+_gnt_steward_tags() { _gnt_steward_of "$1" "$(_gnt_steward_all_tags)"; }
+_gnt_steward_templates() { _gnt_steward_of "$1" "$(_gnt_steward_all_templates)"; }
 """
 ZSH = """\
 _gnt_steward_data=/var/lib/ganeti
@@ -72,6 +93,10 @@ _gnt_steward_nodes() { _sequence compadd - ${(f)"$(_gnt_steward_read node_list)"
 _gnt_steward_groups() { _sequence compadd - ${(f)"$(_gnt_steward_group_names)"} }
 _gnt_steward_instances() { _sequence compadd - ${(f)"$(_gnt_steward_read instance_list)"} }
 _gnt_steward_members() { _gnt_steward_nodes; _gnt_steward_groups }
+_gnt_steward_incidents() { compadd - ${=$(_gnt_steward_all_incidents)} }
+_gnt_steward_rules() { compadd - ${=$(_gnt_steward_all_rules)} }
+_gnt_steward_tags() { _sequence compadd - ${=$(_gnt_steward_all_tags)} }
+_gnt_steward_templates() { compadd - ${=$(_gnt_steward_all_templates)} }
 """
 
 
@@ -86,7 +111,7 @@ def completion(shell: str) -> str:
             elif isinstance(action.choices, dict) and action not in _sub_commands(parser):
                 # shtab takes a mapping for sub-commands.
                 action.choices = tuple(action.choices)
-    text: str = shtab.complete(top, shell, preamble={"bash": BASH, "zsh": ZSH})
+    text: str = shtab.complete(top, shell, preamble={"bash": QUERIES + BASH, "zsh": QUERIES + ZSH})
     return text
 
 

@@ -1,7 +1,8 @@
-"""The completion of both shells, with the names that Ganeti's files have."""
+"""The completion of both shells, with what Ganeti's files and luxid know."""
 
 from __future__ import annotations
 
+import os
 import shlex
 import subprocess
 from functools import cache
@@ -31,6 +32,24 @@ def data(tmp_path: Path) -> Path:
     (tmp_path / "ssconf_nodegroups").write_text("5b0c9f7e default\n6a395f0e rack2\n")
     (tmp_path / "ssconf_instance_list").write_text("web1.lab\ndb1.lab\n")
     return tmp_path
+
+
+@pytest.fixture
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What answers on the master."""
+    known = {
+        "gnt-cluster": 'test "$*" = "search-tags ." && printf "%s\\n" "/cluster a" "/nodes/n b"',
+        "gnt-steward": """case "$*" in
+            "incident list -o uuid,node --separator   --no-headers") echo 5f3a-1 node1.lab;;
+            "filter list -o uuid --no-headers") printf '%s\\n' 77aa-1 77ab-2;;
+            *) exit 1;;
+        esac""",
+    }
+    for name, text in known.items():
+        file = tmp_path / name
+        file.write_text(f"#!/bin/sh\n{text}\n")
+        file.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
 
 
 def completed(data: Path, line: str) -> list[str]:
@@ -64,6 +83,21 @@ def completed(data: Path, line: str) -> list[str]:
     ],
 )
 def test_bash(data: Path, line: str, expected: list[str]) -> None:
+    assert completed(data, line) == expected
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("gnt-steward incident ack ", ["5f3a-1", "node1.lab"]),
+        ("gnt-steward incident show no", ["node1.lab"]),
+        ("gnt-steward filter delete 77a", ["77aa-1", "77ab-2"]),
+        ("gnt-steward place --tags a,", ["a,a", "a,b"]),
+        ("gnt-steward place --disk-template d", ["diskless", "drbd"]),
+    ],
+)
+@pytest.mark.usefixtures("programs")
+def test_bash_with_a_master(data: Path, line: str, expected: list[str]) -> None:
     assert completed(data, line) == expected
 
 
