@@ -12,8 +12,8 @@ from ganeti_steward.plugins.maintenance.queue.submit import SUBMISSION_SOURCE
 from ganeti_steward.plugins.model.incident import FAILED, Incident
 
 from ...cluster import op, until
-from ..faults.breaking import TRANSFER, migrations
-from ..faults.findings import says
+from ..faults.breaking import TRANSFER, held_job, migrations
+from ..faults.findings import all_well, says
 from ..faults.watched import Runs
 from ..maintained_lab import MaintainedLab
 from .rolling import Admin, Migrated, downtime, migrated, reboot, running, states, typed
@@ -166,6 +166,29 @@ def test_another_master_in_the_middle(maintained: MaintainedLab, runs: Runs) -> 
         lab.fail_over("node1.lab")
     with lab.daemon():
         is_in(lab, FIRST, "ready")
+
+
+@pytest.mark.thorough
+def test_another_master_while_a_migration_runs(maintained: MaintainedLab, runs: Runs) -> None:
+    """It is cleaned up, the roll goes on, and Ganeti knows where everything runs."""
+    lab, first = maintained, "node3.lab"
+    lab.place(
+        ("inst1.lab", "drbd", f"{first}:node1.lab"), ("inst2.lab", "drbd", f"{first}:{FIRST}")
+    )
+    where, one = running(lab), Admin(lab, first)
+    with lab.daemon() as old:
+        with migrations(lab, TRANSFER, first):
+            typed(lab, f"maintenance start {first}")
+            held_job(lab, "OP_INSTANCE_MIGRATE")
+            lab.fail_over(FIRST)
+        assert old.wait(300) == EXIT_NOT_MASTER
+    try:
+        with lab.daemon(node=FIRST):
+            one.rolls(400)
+        assert running(lab) == where
+        assert all_well(lab, runs) == {}
+    finally:
+        lab.fail_over("node1.lab")
 
 
 @pytest.mark.thorough
