@@ -74,8 +74,11 @@ class Policy(NamedTuple):
     """An instance policy (allocation 2.3)."""
 
     minmax: tuple[MinMax, ...]
+    """the ranges; an instance has to be in one of them"""
     std: Spec
+    """what an instance gets where nothing else is given"""
     templates: frozenset[str]
+    """disk templates that are allowed"""
     vcpu_ratio: float
     """virtual CPUs of a node's instances for each of its physical CPUs, at most"""
     spindle_ratio: float
@@ -88,8 +91,11 @@ class Group(NamedTuple):
     uuid: str
     name: str
     alloc_policy: str
+    """preferred, last_resort or unallocable"""
     networks: frozenset[str]
+    """uuids of the networks that are connected to it"""
     policy: Policy
+    """its instance policy, what it inherits from the cluster included"""
     tags: tuple[str, ...]
 
 
@@ -98,11 +104,16 @@ class Node(NamedTuple):
 
     name: str
     group: str
+    """uuid of its node group"""
     offline: bool
+    """whether Ganeti does not connect to it"""
     drained: bool
+    """whether Ganeti places nothing on it"""
     vm_capable: bool
+    """whether it may have instances"""
     tags: tuple[str, ...]
     exclusive_storage: bool
+    """whether each of its physical volumes belongs to one instance at most"""
     total_memory: float
     """MiB"""
     reserved_memory: int
@@ -230,13 +241,18 @@ class Instance(NamedTuple):
     """MiB on each of its nodes, metadata included"""
     disks: tuple[Disk, ...]
     template: str
+    """disk template"""
     spindle_use: int
     """spindles it counts for"""
     tags: tuple[str, ...]
     networks: tuple[str, ...]
+    """uuids of the networks of its network interfaces"""
     state: str
+    """what its owner wants: up, down or offline"""
     forthcoming: bool
+    """whether only its place is reserved: it has neither disks nor memory yet"""
     nodes: tuple[str, ...]
+    """names: the primary, then the secondary; empty for one that is wanted"""
     auto_balance: bool = True
     """whether balancing may move it and its secondary keeps memory free for it"""
     cpu_load: float = 1.0
@@ -341,7 +357,9 @@ class Cluster:
     nodes: tuple[Node, ...]
     instances: tuple[Instance, ...]
     tags: tuple[str, ...]
+    """of the cluster itself"""
     hypervisors: tuple[str, ...]
+    """those that are enabled; the first is the default"""
     group_index: dict[str, int]
     """uuid -> position in ``groups``"""
     node_index: dict[str, int]
