@@ -37,6 +37,21 @@ def test_an_instance_on_two_nodes(tmp_path: Path, nodes: list[Path]) -> None:
     assert found.now("a") == ["node2.lab"]
 
 
+def test_what_is_forgotten(tmp_path: Path, nodes: list[Path]) -> None:
+    """What is seen after it counts."""
+    with watched(tmp_path) as found:
+        for folder in nodes:
+            (folder / "a").touch()
+        until(lambda: bool(found.double))
+        (nodes[0] / "a").unlink()
+        until(lambda: found.now("a") == ["node2.lab"])
+        found.forget()
+        assert found.double == []
+        (nodes[0] / "b").touch()
+        until(lambda: bool(found.changes))
+        assert (found.double, found.nodes("b")) == ([], {"node1.lab"})
+
+
 def test_a_thousand_moves_of_which_none_overlaps(tmp_path: Path, nodes: list[Path]) -> None:
     """As fast as the machine can: often the one node is read before a move, the other after."""
     old, new = nodes

@@ -59,6 +59,10 @@ class Runs(NamedTuple):
         """The nodes on which an instance ran at the last look."""
         return self.changes[-1].running.get(instance, [])
 
+    def forget(self) -> None:
+        """What was seen until now counts no more."""
+        os.truncate(self.file, 0)
+
     def _lines(self) -> list[dict[str, Any]]:
         whole = self.file.read_text().rpartition("\n")[0]
         return [json.loads(line) for line in whole.splitlines()]
@@ -70,7 +74,7 @@ def watched(directory: Path) -> Iterator[Runs]:
     number = len([*directory.glob("watched-*.jsonl")])
     runs = Runs(directory / f"watched-{number}.jsonl")
     with (
-        runs.file.open("wb") as out,
+        runs.file.open("ab") as out,
         subprocess.Popen(
             [sys.executable, str(PROGRAMS / "lab-watch")],
             stdin=subprocess.DEVNULL,
