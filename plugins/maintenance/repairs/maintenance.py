@@ -68,17 +68,15 @@ def _next(case: MaintenanceCase) -> task.Plan:
 def _is_cut(case: MaintenanceCase, attempt: Attempt) -> bool:
     """Whether Ganeti itself broke a migration of an instance, or the clean-up after one.
 
-    It may run on either node.  After the clean-up Ganeti knows on which, and its disks are
-    connected as before.
+    It may run on either node, and Ganeti may call it down.  After the clean-up Ganeti knows where
+    it runs, and its disks are connected as before; of one that runs nowhere the clean-up fails.
     """
     one = case.world.instances.get(attempt.instance)
     if one is None or not one.secondaries or OPT_OUT_TAG in one.tags or not attempt.interrupted:
         return False
-    from ganeti_steward.allocators.rolling.fleet import obstacle_to_migration
-
-    migrated = attempt.instance in case.request.ran and not obstacle_to_migration(one)
     again = attempt.prepared < case.settings.move_attempts >= attempt.tried
-    return migrated and again and attempt.step in (task.MOVE, task.HOME, task.CLEAN_UP)
+    migrated = attempt.step in (task.MOVE, task.HOME, task.CLEAN_UP)
+    return again and migrated and attempt.instance in case.request.ran
 
 
 def _silent(case: MaintenanceCase) -> task.Wait:

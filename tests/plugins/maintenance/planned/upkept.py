@@ -154,7 +154,10 @@ class Upkept(Maintained):
             self.degraded.pop(name, None)
             self.syncing.add(name)
         elif operation.get("cleanup"):
+            # It runs on its secondary.
             self.cleaned_up.append(name)
+            sent = one.sent.having(running=True, status="running")
+            self.instances[name] = one._replace(nodes=one.nodes[::-1], sent=sent)
         elif kind == "OP_INSTANCE_SHUTDOWN":
             self.stopped_by_ganeti.append(name)
             self.instances[name] = one._replace(state="down")
