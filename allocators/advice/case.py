@@ -196,7 +196,8 @@ def with_group(case: Case, group: Group) -> Case:
 
 def with_groups(cluster: Cluster, groups: list[Group]) -> Cluster:
     """The cluster with other node groups."""
-    return Cluster(groups, cluster.nodes, cluster.instances, cluster.tags, cluster.hypervisors)
+    parts = (cluster.nodes, cluster.instances, cluster.tags, cluster.hypervisors)
+    return Cluster(groups, *parts, cluster.name, cluster.policy)
 
 
 #: Seconds of CPU in which suggestions for one refusal are looked for.

@@ -10,10 +10,10 @@ from ganeti_steward.allocators.cli.allocator_options import option
 from ganeti_steward.allocators.state.names import Names, group_named
 from ganeti_steward.allocators.state.sizes import parse_size
 from ganeti_steward.core.errors import StewardError
-from ganeti_steward.core.ganeti.snapshot import disk_space
 from ganeti_steward.core.ganeti.sources import Source
 from ganeti_steward.core.json_reader import quoted
 from ganeti_steward.core.model.cluster import DISK_TEMPLATES, Cluster, Disk, Instance
+from ganeti_steward.core.model.cluster_reader import disk_space
 from ganeti_steward.core.model.requests import Allocate
 from ganeti_steward.core.model.sent import Sent
 

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple, Protocol
 from ganeti_steward.core.errors import BadInput, StewardError
 from ganeti_steward.core.ganeti.shapes import returned_by
 from ganeti_steward.core.model.cluster import LOCAL_STORAGE, Cluster
-from ganeti_steward.core.model.cluster_reader import read_cluster
+from ganeti_steward.core.model.cluster_reader import disk_space, read_cluster
 from ganeti_steward.core.model.job_state import SUCCESS, JobState
 
 _Row = dict[str, Any]
@@ -69,8 +69,6 @@ _NETWORK_FIELDS: Final = ("uuid", "name", "group_list")
 
 #: Template -> Ganeti's kind of storage, for the kinds nodes report space of.
 _STORAGE: Final = {"drbd": "lvm-vg", "plain": "lvm-vg", "file": "file"}
-#: Metadata of one drbd disk, MiB.
-_DRBD_METADATA: Final = 128
 #: Seconds until the nodes have reported their storage, where that is required; otherwise less: a
 #: running job may hold it up for hours.
 _REQUIRED_WITHIN: Final = 120.0
@@ -177,8 +175,10 @@ def _read(
     spaces = _spaces(client, wanted, first, nodes, info, required, sleep)
     memory = _primaries_memory(instances)
     message = {
+        "cluster_name": info.get("name"),
         "cluster_tags": info["tags"],
         "enabled_hypervisors": info["enabled_hypervisors"],
+        "ipolicy": info.get("ipolicy"),
         "nodegroups": {group["uuid"]: _group(group, networks) for group in groups},
         "nodes": {
             node["name"]: _node(node, spaces.get(node["name"]), memory[node["name"]])
@@ -346,13 +346,6 @@ def _instance(instance: _Row) -> _Row:
 def _nics(instance: _Row) -> list[_Row]:
     lists = (instance[f"nic.{key}s"] for key in _NIC_KEYS)
     return [dict(zip(_NIC_KEYS, values, strict=True)) for values in zip(*lists, strict=True)]
-
-
-def disk_space(template: str, sizes: Sequence[int]) -> int:
-    """What disks of these sizes take on each node, MiB, as Ganeti computes it."""
-    if template in ("diskless", "blockdev"):
-        return 0
-    return sum(sizes) + (_DRBD_METADATA * len(sizes) if template == "drbd" else 0)
 
 
 def _completed(cluster: Cluster, nodes: Iterable[_Row], instances: Iterable[_Row]) -> Cluster:

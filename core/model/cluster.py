@@ -360,6 +360,10 @@ class Cluster:
     """of the cluster itself"""
     hypervisors: tuple[str, ...]
     """those that are enabled; the first is the default"""
+    name: str
+    """empty: not sent"""
+    policy: Policy | None
+    """for information: each group has its own; None: not sent"""
     group_index: dict[str, int]
     """uuid -> position in ``groups``"""
     node_index: dict[str, int]
@@ -374,6 +378,8 @@ class Cluster:
         instances: Iterable[Instance],
         tags: Iterable[str] = (),
         hypervisors: Iterable[str] = (),
+        name: str = "",
+        policy: Policy | None = None,
     ) -> None:
         put = super().__setattr__
         put("groups", tuple(sorted(groups, key=lambda group: (group.name, group.uuid))))
@@ -381,12 +387,17 @@ class Cluster:
         put("instances", tuple(sorted(instances, key=_by_name)))
         put("tags", tuple(tags))
         put("hypervisors", tuple(hypervisors))
+        put("name", name)
+        put("policy", policy)
         put("group_index", {group.uuid: i for i, group in enumerate(self.groups)})
         put("node_index", {node.name: i for i, node in enumerate(self.nodes)})
         put("instance_index", {inst.name: i for i, inst in enumerate(self.instances)})
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Cluster, (self.groups, self.nodes, self.instances, self.tags, self.hypervisors)
+        return Cluster, self._parts(self.nodes, self.instances)
+
+    def _parts(self, nodes: Iterable[Node], instances: Iterable[Instance]) -> tuple[Any, ...]:
+        return self.groups, nodes, instances, self.tags, self.hypervisors, self.name, self.policy
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a cluster snapshot cannot be changed ({name})")
@@ -395,13 +406,8 @@ class Cluster:
         self, nodes: Iterable[Node] | None = None, instances: Iterable[Instance] | None = None
     ) -> Cluster:
         """The same cluster with other nodes or instances."""
-        return Cluster(
-            self.groups,
-            self.nodes if nodes is None else nodes,
-            self.instances if instances is None else instances,
-            self.tags,
-            self.hypervisors,
-        )
+        nodes = self.nodes if nodes is None else nodes
+        return Cluster(*self._parts(nodes, self.instances if instances is None else instances))
 
     @cached_property
     def nodes_by_uuid(self) -> Mapping[str, Node]:

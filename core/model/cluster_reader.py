@@ -5,7 +5,7 @@ Objects may come in any order and unknown keys are ignored.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -31,6 +31,9 @@ from ganeti_steward.core.model.sent import Sent
 
 #: Of the message; Ganeti 2.0 introduced it, and it is the same in 3.1 (seed 163).
 _VERSION = 2
+
+#: Metadata of one drbd disk, MiB.
+_DRBD_METADATA = 128
 
 HYPERVISORS = frozenset({"kvm", "xen-pvm", "xen-hvm", "chroot", "lxc", "fake"})
 #: A tuple, so that a list or an object can be looked up, too.
@@ -75,7 +78,16 @@ def cluster_of(top: Section) -> Cluster:
     for section in top.sections("instances", "instance"):
         instance = instance_of(section, section.name)
         instances.append(instance._replace(nodes=_instance_nodes(section, instance, top)))
-    return Cluster(groups, nodes, instances, top.texts("cluster_tags"), hypervisors)
+    tags, policy = top.texts("cluster_tags"), _cluster_policy(top)
+    name = Sent(top.data).text("cluster_name")
+    return Cluster(groups, nodes, instances, tags, hypervisors, name, policy)
+
+
+def _cluster_policy(top: Section) -> Policy | None:
+    """The policy of the cluster; no rule needs it, so none stands for one with faults."""
+    faults = Faults()
+    policy = _policy(Section(top.data.get("ipolicy"), "message", "", faults, "ipolicy"))
+    return None if faults.found else policy
 
 
 def _group(section: Section) -> Group:
@@ -138,9 +150,10 @@ def _node(section: Section, top: Section) -> Node:
     if live and None in section.data.values():
         figures, missing = _reported(section, exclusive=exclusive)
     if exclusive:
-        spindles = figures.integer("total_spindles")
+        spindles, free_spindles = (figures.integer(key) for key in SPINDLE_FIGURES)
     else:
         spindles = params.integer("spindle_count")
+        free_spindles = figures.integer("free_spindles", 0)
     node = Node(
         name=section.name,
         group=group,
@@ -150,14 +163,14 @@ def _node(section: Section, top: Section) -> Node:
         tags=() if section.data.get("tags") is None else section.texts("tags"),
         exclusive_storage=exclusive,
         total_memory=figures.number("total_memory"),
-        reserved_memory=figures.integer("reserved_memory"),
+        reserved_memory=figures.integer("reserved_memory", 0),
         free_memory=figures.integer("free_memory"),
         total_disk=figures.number("total_disk"),
         free_disk=figures.integer("free_disk"),
         total_cpus=figures.number("total_cpus"),
-        reserved_cpus=figures.integer("reserved_cpus"),
+        reserved_cpus=figures.integer("reserved_cpus", _RESERVED_CPUS),
         spindles=spindles,
-        free_spindles=figures.integer("free_spindles"),
+        free_spindles=free_spindles,
         missing=missing,
         sent=Sent(section.data),
     )
@@ -166,13 +179,16 @@ def _node(section: Section, top: Section) -> Node:
 
 _NO_FIGURES = dict.fromkeys((*HYPERVISOR_FIGURES, *DISK_FIGURES), 0)
 
+#: Of a node without the key: what Ganeti takes for its `hv_state` without a value.
+_RESERVED_CPUS = 1
+
 #: What Ganeti takes for node parameters without a value.
 _NODE_PARAMS = {"exclusive_storage": False, "spindle_count": 1}
 
 
 def _node_params(section: Section) -> Section:
-    """The node parameters; null stands for Ganeti's default."""
-    if section.data.get("ndparams", section) is None:
+    """The node parameters; Ganeti's defaults where they are missing or null."""
+    if section.data.get("ndparams") is None:
         return Section(_NODE_PARAMS, section.kind, section.name, section.faults, "ndparams")
     params = section.section("ndparams")
     if None in params.data.values():
@@ -205,14 +221,16 @@ def _cleared(node: Node) -> Node:
 def instance_of(section: Section, name: str) -> Instance:
     """An instance without its nodes."""
     state = section.data.get("admin_state")
+    disks = _disks(section)
+    template = section.choice("disk_template", DISK_TEMPLATES)
     return Instance(
         name=name,
         memory=section.integer("memory"),
         vcpus=section.integer("vcpus"),
-        disk_space=section.integer("disk_space_total"),
-        disks=_disks(section),
-        template=section.choice("disk_template", DISK_TEMPLATES),
-        spindle_use=section.integer("spindle_use"),
+        disk_space=_disk_space(section, template, disks),
+        disks=disks,
+        template=template,
+        spindle_use=section.integer("spindle_use", 1),
         tags=section.texts("tags"),
         networks=_networks(section),
         # hail takes an unknown state as up, and so do we: it reserves the most.
@@ -221,6 +239,19 @@ def instance_of(section: Section, name: str) -> Instance:
         nodes=(),
         sent=Sent(section.data),
     )
+
+
+def _disk_space(section: Section, template: str, disks: tuple[Disk, ...]) -> int:
+    if "disk_space_total" in section.data:
+        return section.integer("disk_space_total")
+    return disk_space(template, [disk.size for disk in disks])
+
+
+def disk_space(template: str, sizes: Sequence[int]) -> int:
+    """What disks of these sizes take on each node, MiB, as Ganeti computes it."""
+    if template in ("diskless", "blockdev"):
+        return 0
+    return sum(sizes) + (_DRBD_METADATA * len(sizes) if template == "drbd" else 0)
 
 
 def _disks(section: Section) -> tuple[Disk, ...]:

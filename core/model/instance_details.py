@@ -18,6 +18,8 @@ class Nic(NamedTuple):
     link: str
     network: str
     """uuid"""
+    bridge: str
+    """of a bridged interface: its link"""
 
 
 class DiskDetails(NamedTuple):
@@ -38,7 +40,9 @@ def nics_of(sent: Sent) -> tuple[Nic, ...]:
         given = nic.data.get("nicparams")
         below = Sent(given) if isinstance(given, dict) else nic
         mode, link = (nic.text(key) or below.text(key) for key in ("mode", "link"))
-        found.append(Nic(nic.text("mac"), nic.text("ip"), mode, link, nic.text("network")))
+        bridge = nic.text("bridge") or (link if mode == "bridged" else "")
+        network = nic.text("network")
+        found.append(Nic(nic.text("mac"), nic.text("ip"), mode, link, network, bridge))
     return tuple(found)
 
 

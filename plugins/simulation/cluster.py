@@ -65,6 +65,8 @@ class SimulatedCluster:
                 map(self._with_status, self.instances.values()),
                 sorted(self.cluster_tags),
                 start.hypervisors,
+                start.name,
+                start.policy,
             )
         return self._cluster
 

@@ -14,9 +14,9 @@ from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.luxi import Luxi
 from ganeti_steward.core.ganeti.rapi import Rapi
 from ganeti_steward.core.ganeti.rapi_access import Credentials
-from ganeti_steward.core.ganeti.snapshot import Snapshot, disk_space, read_live
+from ganeti_steward.core.ganeti.snapshot import Snapshot, read_live
 from ganeti_steward.core.model.cluster import Cluster, Node
-from ganeti_steward.core.model.cluster_reader import read_cluster
+from ganeti_steward.core.model.cluster_reader import disk_space, read_cluster
 from ganeti_steward.core.model.instance_details import Nic
 from ganeti_steward.core.model.job_state import JobState
 
@@ -104,7 +104,7 @@ def test_what_engines_do_not_use(tmp_path: Path) -> None:
     for snapshot in (through_luxi(ganeti, tmp_path), through_rapi(ganeti)):
         found = snapshot.cluster.instance(name)
         assert (found.os, found.hypervisor, found.uuid) == ("debian", "xen-pvm", f"uuid-of-{name}")
-        assert found.nics == (Nic(nic["mac"], nic["ip"], "routed", "100", ""),)
+        assert found.nics == (Nic(nic["mac"], nic["ip"], "routed", "100", "", ""),)
         node, row = node_of(snapshot, found.nodes[0]), ganeti.node(found.nodes[0])
         assert (node.primary_ip, node.secondary_ip) == (row["pip"], row["sip"])
         assert (node.uuid, node.master_capable) == (row["uuid"], True)

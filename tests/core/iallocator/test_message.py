@@ -119,7 +119,6 @@ _BAD: list[tuple[str, str, object, str]] = [
     ("allocate", "request/nics/0/mode", "x", "request: key 'nics[0].mode': unknown value 'x'"),
     # Missing keys
     ("allocate", "nodes/n1.test/free_memory", GONE, "node 'n1.test': key 'free_memory' is"),
-    ("allocate", "nodes/n1.test/ndparams", GONE, "node 'n1.test': key 'ndparams' is missing"),
     (
         "allocate",
         "nodes/n1.test/ndparams/exclusive_storage",

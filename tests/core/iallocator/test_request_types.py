@@ -52,19 +52,24 @@ def test_what_is_sent_of_a_request() -> None:
     assert isinstance(request, Allocate)
     instance = request.instance
     assert (instance.os, instance.hypervisor) == ("noop", "fake")
-    assert instance.nics == (Nic("aa:00:00:8a:42:f8", "", "", "", ""),)
+    assert instance.nics == (Nic("aa:00:00:8a:42:f8", "", "", "", "", ""),)
     assert instance.disk_details == (DiskDetails("rw", "labvg", "", ""),)
 
 
 def test_what_is_sent_of_the_cluster() -> None:
-    cluster, _ = read(capture("allocate-drbd"))
+    sent = capture("allocate-drbd")
+    cluster, _ = read(sent)
+    assert cluster.name == sent["cluster_name"]
+    assert cluster.policy is not None
+    assert cluster.policy.vcpu_ratio == sent["ipolicy"]["vcpu-ratio"]
     node = cluster.nodes[cluster.node_index["node5.lab"]]
     assert (node.primary_ip, node.secondary_ip) == ("10.77.0.15", "10.77.0.15")
     assert (node.master_candidate, node.master_capable) == (False, True)
     assert (node.primaries_memory, node.primaries_up_memory) == (3072, 3072)
     (instance,) = [one for one in cluster.instances if one.nodes[:1] == (node.name,)][:1]
     assert (instance.os, instance.hypervisor) == ("noop", "fake")
-    assert instance.nics[0][2:4] == ("bridged", "lab0")
+    nic = instance.nics[0]
+    assert (nic.mode, nic.link, nic.bridge) == ("bridged", "lab0", "lab0")
     assert instance.disk_details[0].mode == "rw"
 
 
