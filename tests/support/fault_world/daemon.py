@@ -163,7 +163,10 @@ class WorldStore(Store):
 
     def read_all(self, *, rewrite: bool = False) -> Records:
         self._daemon.read_at = self._daemon.world.clock.now
-        return super().read_all(rewrite=rewrite)
+        found = super().read_all(rewrite=rewrite)
+        if any("that failed" in one.text for one in (*found.faults, *found.notes)):
+            self._daemon.read_at = 0
+        return found
 
 
 class Daemon:
@@ -179,7 +182,8 @@ class Daemon:
         """why it has ended; empty while it runs"""
         self.rounds = 0
         self.read_at = 0
-        """when it began to read the records last, ns since the epoch"""
+        """when it began to read the records last, ns since the epoch; 0: it could not write back
+        what others had changed"""
         self.seen: Seen | None = None
         """what it could see when it read the cluster last"""
         self.answers = Answers(world, node)
