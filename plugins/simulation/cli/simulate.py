@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import logging
 import math
+import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ from ganeti_steward.core.config.load import config_path, load_config
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import EXIT_OK, StewardError
 from ganeti_steward.core.ganeti.sources import SourceOptions, open_source
+from ganeti_steward.core.ganeti.this_node import SOCKET
 from ganeti_steward.plugins.maintenance.config import ACT, NO_LOAD, Maintd, Rebalance
 from ganeti_steward.plugins.maintenance.engine.transitions import FORGOTTEN
 from ganeti_steward.plugins.model.world import World
@@ -122,10 +124,10 @@ _POSITIVE: Final = (
 _DEFAULTS: Final = Assumptions()
 
 _EXAMPLES: Final = {
-    "gnt-steward simulate --act": "a month of a made cluster of 20 nodes",
+    "gnt-steward simulate --act --nodes 20": "a month of a made cluster of 20 nodes",
     "gnt-steward simulate --nodes 200 --days 365 --config FILE": "a year under another file",
     "gnt-steward simulate --act --days 365 --roll-days 30": "a reboot of all nodes each month",
-    "gnt-steward simulate --luxi --act --plot FILE.svg": "the cluster of this master as it is now",
+    "gnt-steward simulate --act --plot FILE.svg": "on the master: its cluster as it is now",
 }
 _UNITS: Final = "Rates are means; the times of failures and people are drawn around them."
 
@@ -135,7 +137,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--config", metavar="FILE", help="the configuration; default: the one in use")
     add("--act", action="store_true", help='simulate mode = "act", whatever is configured')
-    add("--nodes", type=int, help=f"nodes of a made cluster; default: {_NODES}")
+    add("--nodes", type=int, help=f"make a cluster of so many nodes; default: {_NODES}")
     add("--instances", type=int, help=f"its DRBD instances; default: {_INSTANCES} per node")
     add(
         "--seed",
@@ -154,7 +156,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--plot", metavar="FILE.svg", help="draw the time line, as SVG")
     add_json_option(parser, "the same as data")
     describe(parser, _EXAMPLES, units=_UNITS)
-    add_source_options(parser, positional=False, default="a cluster of --nodes and --instances")
+    default = "luxid, on the master; elsewhere a cluster of --nodes and --instances"
+    add_source_options(parser, positional=False, default=default)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -234,12 +237,24 @@ def _start(options: argparse.Namespace) -> World:
     from ganeti_steward.plugins.simulation.made_cluster import made_world, world_of
 
     given = source_options(options)
-    if given == SourceOptions():
+    sized = options.nodes is not None or options.instances is not None
+    if given == SourceOptions() and (sized or not _may_have_luxid()):
         nodes = _NODES if options.nodes is None else options.nodes
         count = _INSTANCES * nodes if options.instances is None else options.instances
         return made_world(nodes, count, options.seed)
-    if options.nodes is not None or options.instances is not None:
+    if sized:
         raise StewardError("--nodes and --instances make a cluster; another one is named, too")
     source = open_source(given)
-    print_notes(source.notes)
+    print_notes([f"the cluster at the start is that of {source.where}", *source.notes])
     return world_of(source.cluster)
+
+
+def _may_have_luxid() -> bool:
+    """Whether luxid's socket is on this node; True also where this user may not look."""
+    try:
+        os.stat(SOCKET)
+    except PermissionError:
+        return True
+    except OSError:
+        return False
+    return True

@@ -14,6 +14,9 @@ from paths import CAPTURES
 from standin import StandIn
 from standin_server import serving
 
+from ganeti_steward.core.ganeti import sources
+from ganeti_steward.plugins.simulation.cli import simulate
+
 if TYPE_CHECKING:
     from front import Front
 
@@ -81,12 +84,36 @@ def test_a_live_cluster(front: Front, tmp_path: Path) -> None:
     with serving(tmp_path, stand_in):
         socket = str(tmp_path / "luxi.sock")
         done = front("simulate", "--act", "--days", "5", "--luxi-socket", socket, "--deaths", "50")
-    assert (done.status, done.err) == (0, "")
+    assert (done.status, done.err) == (
+        0,
+        f"Note: the cluster at the start is that of luxid at {socket}\n",
+    )
     up = sum(one["admin_state"] == "up" for one in message["instances"].values())
     assert f"5 days of 5 nodes and {up} instances" in done.out
     # Free space is read by a job that changes nothing.
     submitted = [job[0]["OP_ID"] for jobs in stand_in.submissions for job in jobs]
     assert set(submitted) <= {"OP_NODE_QUERY_STORAGE"}
+
+
+def test_luxid_is_the_default_where_it_runs(
+    front: Front, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    message = clusters.generate("--nodes=5", "--groups=1", "--mix=drbd=3,plain=1", "--seed=5")
+    with serving(tmp_path, StandIn(message)):
+        for module in (simulate, sources):
+            monkeypatch.setattr(module, "SOCKET", str(tmp_path / "luxi.sock"))
+        live = front("simulate", "--act", "--days", "1")
+        made = front("simulate", "--act", "--days", "1", "--nodes", "6")
+    assert live.out.startswith("1 days of 5 nodes and "), live.err
+    assert made.out.startswith("1 days of 6 nodes and 60 instances"), made.err
+
+
+def test_a_made_cluster_where_no_luxid_runs(
+    front: Front, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(simulate, "SOCKET", str(tmp_path / "no-socket"))
+    done = front("simulate", "--act", "--days", "1")
+    assert done.out.startswith("1 days of 20 nodes and 200 instances"), done.err
 
 
 @pytest.mark.parametrize(
