@@ -156,7 +156,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--plot", metavar="FILE.svg", help="draw the time line, as SVG")
     add_json_option(parser, "the same as data")
     describe(parser, _EXAMPLES, units=_UNITS)
-    default = "luxid, on the master; elsewhere a cluster of --nodes and --instances"
+    default = "luxid, on the master; elsewhere a made cluster"
     add_source_options(parser, positional=False, default=default)
 
 
