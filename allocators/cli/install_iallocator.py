@@ -90,6 +90,16 @@ def _notes_of_removal() -> list[str]:
     ]
 
 
+def lacking(name: str) -> str:
+    """The directories of Ganeti where an allocator is missing; empty: it has it, or no Ganeti."""
+    try:
+        directories = search_path(_CONSTANTS)
+    except StewardError:
+        return ""
+    found = any(os.path.isfile(os.path.join(directory, name)) for directory in directories)
+    return "" if found else ", ".join(directories)
+
+
 def search_path(patterns: Sequence[str]) -> list[str]:
     """Ganeti's own list of directories, in its order; raises StewardError without Ganeti."""
     files = [file for p in patterns for file in sorted(glob(p), key=_version, reverse=True)]

@@ -1,4 +1,4 @@
-"""What of [maintd] cannot work together with the agents of the nodes, for ``check-config``.
+"""What of [maintd] and [harep] cannot work with the agents or Ganeti, for ``check-config``.
 
 All nodes are meant to have the same file.
 """
@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ganeti_steward.allocators.cli.install_iallocator import NAME, lacking
 from ganeti_steward.core import hookimpl
 from ganeti_steward.core.builtins import declaration
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.node_agent.period import diagnosis_period
-from ganeti_steward.plugins.maintenance.config import Maintd
+from ganeti_steward.plugins.maintenance.config import Harep, Maintd
 
 
 @hookimpl
@@ -45,4 +46,11 @@ def steward_check_config(config: Config) -> Iterator[str]:
         yield (
             f"maintd.port: the status cannot be served at port {maintd.port}, where the agent of "
             "the master listens (agent.port)"
+        )
+    allocator = config.section(Harep).iallocator
+    if "harep" in maintd.routine and (directories := lacking(allocator)):
+        advice = "; gnt-steward install-iallocator installs it" if allocator == NAME else ""
+        yield (
+            f"harep.iallocator: Ganeti has no allocator {allocator} in its search path, "
+            f"{directories}{advice}"
         )

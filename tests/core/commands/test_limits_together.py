@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ganeti_steward.allocators.cli import install_iallocator
 from ganeti_steward.core.config.parse import read_config
 from ganeti_steward.diagnose.run import node_check
 from ganeti_steward.plugins.maintenance import limits
@@ -97,3 +98,32 @@ def test_the_times_of_cron(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         "agent.max-age: a report is sent for 900 s only, but the next one is made 1800 s later "
         f"(cron ({table}))"
     ]
+
+
+@pytest.fixture
+def ganeti(front: Front, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The only directory in which an installed Ganeti looks for allocators."""
+    directory = front.path / "iallocators"
+    directory.mkdir()
+    constants = front.path / "_constants.py"
+    constants.write_text(f'IALLOCATOR_SEARCH_PATH = ["{directory}"]\n')
+    monkeypatch.setattr(install_iallocator, "_CONSTANTS", (str(constants),))
+    return directory
+
+
+def test_the_allocator_of_harep_is_not_installed(front: Front, ganeti: Path) -> None:
+    front.configure("[maintd]\nroutine = ['harep']\n")
+    done = front("check-config")
+    assert (done.status, done.out) == (
+        1,
+        f"{front.config_file}: harep.iallocator: Ganeti has no allocator steward in its search "
+        f"path, {ganeti}; gnt-steward install-iallocator installs it\n",
+    )
+    (ganeti / "steward").touch()
+    assert front("check-config").status == 0
+
+
+@pytest.mark.usefixtures("ganeti")
+def test_the_allocator_of_harep_is_not_needed(front: Front) -> None:
+    front.configure("[harep]\niallocator = 'hail'\n")
+    assert front("check-config").status == 0
