@@ -31,13 +31,15 @@ class Canceled:
     def round(self, daemon: Daemon) -> None:
         """A daemon has ended a round in which it could cancel jobs."""
         checks, rows = self._world.checks, self._world.luxid.queue.rows
-        known = {uuid for uuid, one in checks.known().items() if one["status"] == "canceled"}
-        self.recorded |= known
+        known = {uuid: one for uuid, one in checks.known().items() if one["status"] == "canceled"}
+        self.recorded |= known.keys()
         if any(one.kind in _LOSING for one in self._world.faults.active):
             return
         for job in checks.jobs.open:
             row = rows.get(job.number)
-            if job.incident in known and job.acts and row and row["status"] == "queued":
+            # What luxid has not answered yet the daemon cannot cancel.
+            noted = job.number in known.get(job.incident, {"jobs": ()})["jobs"]
+            if noted and job.acts and row and row["status"] == "queued":
                 self._rounds[job.number] += 1
                 text = f"job {job.number} of {job.incident} is queued still"
                 self._require("canceled", self._rounds[job.number] <= _ROUNDS, text)
