@@ -126,7 +126,9 @@ def _leave(case: Evacuation, names: Sequence[str], judgements: Mapping[str, Judg
     from ganeti_steward.allocators.moves.leave_node import Leaving, leave_node
 
     world = case.world
-    failed = {attempt.instance: frozenset(attempt.targets) for attempt in case.incident.attempts}
+    # A job that was not handed over has its targets noted too.
+    tried = (attempt for attempt in case.incident.attempts if attempt.tried)
+    failed = {attempt.instance: frozenset(attempt.targets) for attempt in tried}
     leaving = Leaving(
         case.name,
         names,

@@ -9,6 +9,7 @@ from evacuated import Evacuated, Outcome
 from worlds import after, incident, instance, node, world
 
 from ganeti_steward.core.model.opcodes import Job
+from ganeti_steward.plugins.maintenance.queue.submit import without
 from ganeti_steward.plugins.model.incident import COMPLETED, FAILED, PENDING
 from ganeti_steward.plugins.model.operations import activate_disks, clean_up, restart
 from ganeti_steward.plugins.model.world import Reported
@@ -104,6 +105,21 @@ def test_a_target_to_which_a_job_has_moved_it_did_not_fail() -> None:
     cluster.instance("a", nodes=("n1",))
     cluster.round()
     assert cluster.incident.attempt("a").targets == (cluster.jobs[-1][0]["target_node"],)
+
+
+def test_a_target_of_a_job_that_was_not_handed_over_did_not_fail() -> None:
+    """A good copy there would be given up for one on another node."""
+    cluster = evacuated(instance("a", "n1", "n3"))
+    cluster.disks("a")
+    before = cluster.now
+    (started,) = cluster.round().started
+    left = without(cluster.incident, started.submission)
+    assert left.attempt("a").targets
+    cluster.now, cluster.jobs = before._replace(incidents={left.uuid: left}), []
+    cluster.round()
+    assert [one.get("remote_node") for one in cluster.jobs[0]] == [
+        one.get("remote_node") for one in started.task.jobs[0]
+    ]
 
 
 # -- what Ganeti itself broke
