@@ -65,8 +65,12 @@ class Counters:
         """
         known = self._known
         lowest = {**known.unanswered, **known.counters}
-        read = known.highest if known.read < 0 else known.read
-        return counter < lowest.get(uuid, read + 1)
+        return counter < lowest.get(uuid, self._highest_read + 1)
+
+    @property
+    def _highest_read(self) -> int:
+        """The highest counter at the last reading of the master's configuration."""
+        return self._known.highest if self._known.read < 0 else self._known.read
 
     def next(self, now: int) -> int:
         """The counter of the next record; ``now``: ns since the epoch.
@@ -82,7 +86,7 @@ class Counters:
         was the master, which has nothing that was written since.
         """
         known = self._with(found, all_signed=all_signed)
-        noted = self._known._replace(highest=known.highest)
+        noted = self._known._replace(highest=known.highest, read=self._highest_read)
         self._change(known._replace(read=known.highest) if master else noted)
 
     def _with(self, found: Mapping[str, int], *, all_signed: bool) -> _Known:

@@ -302,6 +302,15 @@ def test_records_of_the_version_before_are_signed(
     assert ignored(again.read_all(rewrite=True)) == ["it is not signed"]
 
 
+def test_a_first_reading_without_a_won_vote_makes_no_record_old(luxi: Luxi, tmp_path: Path) -> None:
+    """Not for the next process of this node's daemon either."""
+    path = str(tmp_path / "counters")
+    signing_store(luxi).write(FIRST)
+    for rewrite in (False, True):
+        store = signing_store(luxi, counters=Counters(path))
+        assert store.read_all(rewrite=rewrite) == ({FIRST.uuid: FIRST}, (), ())
+
+
 def test_without_any_record_no_later_one_is_adopted(luxi: Luxi, tmp_path: Path) -> None:
     path = str(tmp_path / "counters")
     assert signing_store(luxi, counters=Counters(path)).read_all(rewrite=True) == ({}, (), ())
