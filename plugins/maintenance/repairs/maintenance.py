@@ -74,7 +74,8 @@ def _is_cut(case: MaintenanceCase, attempt: Attempt) -> bool:
     one = case.world.instances.get(attempt.instance)
     if one is None or not one.secondaries or OPT_OUT_TAG in one.tags or not attempt.interrupted:
         return False
-    again = attempt.prepared < case.settings.move_attempts >= attempt.tried
+    limit = case.settings.move_attempts
+    again = attempt.prepared < limit and attempt.tried <= limit
     migrated = attempt.step in (task.MOVE, task.HOME, task.CLEAN_UP)
     return again and migrated and attempt.instance in case.request.ran
 
