@@ -8,18 +8,12 @@ from random import Random
 import pytest
 from maintained import CONFIG, REPAIR
 from thorough import often
-from upkept import INSTANCES, Upkept
+from upkept import INSTANCES, Upkept, waits
 from worlds import instance
 
 from ganeti_steward.plugins.model.incident import Incident, Maintenance
 
 HOMES = {one.name: one.nodes for one in INSTANCES}
-
-
-def waits(cluster: Upkept, incident: Incident) -> str:
-    """What holds it back, in words."""
-    held = cluster.decisions[-1].held
-    return "; ".join(one.sentence for one in held if one.subject == incident.uuid)
 
 
 def test_a_node_is_not_ready_while_something_runs_that_is_marked_down() -> None:
@@ -127,63 +121,6 @@ def test_a_failed_migration_ends_it_and_no_other_begins() -> None:
     cluster.untag("node2", first.failed_tag)
     cluster.run()
     assert cluster.nodes["uuid-node4"].drained
-
-
-_CUT = "Unclean master daemon shutdown"
-
-
-def cut_in_half(*others: str) -> tuple[Upkept, Incident]:
-    """The migrations off node2, of drbd1 and others, end with the master daemon that ran them."""
-    cluster = Upkept()
-    for name in {"shared"} - {*others}:
-        del cluster.instances[name]
-    found = cluster.request("node2")
-    cluster.round()
-    cluster.end(1)
-    cluster.round()
-    for number in cluster.pending_jobs():
-        cluster.end(number, _CUT)
-    # It runs on its secondary, which Ganeti does not know.
-    one = cluster.instances["drbd1"]
-    sent = one.sent.having(running=False, status="ERROR_down")
-    cluster.instances["drbd1"] = one._replace(sent=sent)
-    return cluster, found
-
-
-def test_a_migration_that_is_cut_in_half_is_cleaned_up() -> None:
-    """Then it goes on; without another node Ganeti cannot look where the instance runs."""
-    cluster, found = cut_in_half()
-    cluster.run()
-    assert cluster.cleaned_up == ["drbd1"]
-    assert cluster.running_on("node2") == []
-    assert "node2 is ready" in waits(cluster, found)
-    cluster, found = cut_in_half("shared")
-    cluster.run()
-    assert cluster.cleaned_up == ["drbd1"]
-    record = cluster.records[found.uuid]
-    assert (record.status, record.note.split(": ")[0]) == ("failed", "shared")
-
-
-def test_a_clean_up_that_fails_ends_it() -> None:
-    cluster, found = cut_in_half()
-    cluster.round()
-    (number,) = cluster.pending_jobs()
-    cluster.end(number, "Instance drbd1 is not running")
-    cluster.run()
-    record = cluster.records[found.uuid]
-    assert record.status == "failed"
-    assert f"drbd1: job {number} (clean-up) failed: Instance drbd1 is not running" in record.note
-    assert cluster.cleaned_up == []
-
-
-def test_migrations_are_cleaned_up_a_limited_number_of_times() -> None:
-    cluster, found = cut_in_half()
-    for _ in range(50):
-        cluster.round()
-        for number in cluster.pending_jobs():
-            cluster.end(number, _CUT)
-    assert cluster.records[found.uuid].status == "failed"
-    assert len(cluster.queue) <= 4 + 2 * CONFIG.move_attempts
 
 
 def test_an_excluded_instance_is_not_touched() -> None:

@@ -173,3 +173,9 @@ class Upkept(Maintained):
             self.instances[name] = one._replace(
                 nodes=(target, *one.nodes[:1][: len(one.nodes) - 1])
             )
+
+
+def waits(cluster: Upkept, incident: Incident) -> str:
+    """What holds it back, in words."""
+    held = cluster.decisions[-1].held
+    return "; ".join(one.sentence for one in held if one.subject == incident.uuid)
