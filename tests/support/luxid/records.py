@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 from confd_servers import KEY
 
 from ganeti_steward.core.ganeti.luxi import Luxi
-from ganeti_steward.plugins.filters.filter_rules import FilterRule
+from ganeti_steward.plugins.filters.filter_rules import FilterRule, FilterRules
 from ganeti_steward.plugins.filters.rule_notes import RECORD_SOURCE
 from ganeti_steward.plugins.maintenance.edges.record import SignedRecord, sign_record, write_record
-from ganeti_steward.plugins.maintenance.edges.store import Store, rule_of
+from ganeti_steward.plugins.maintenance.edges.store import Records, Store, rule_of
 from ganeti_steward.plugins.model.incident import Incident
 
 if TYPE_CHECKING:
@@ -68,3 +68,30 @@ def put(stand_in: StandIn, uuid: str, text: str) -> None:
     """Have a rule of the stand-in for luxid hold this text instead, as anybody can."""
     trail = stand_in.filters[uuid]["reason_trail"]
     trail[:] = [[source, text if source == RECORD_SOURCE else old, at] for source, old, at in trail]
+
+
+NODE = "aaaaaaaa-1111-2222-3333-444444444444"
+#: ns; long after all times of these incidents.
+LATER = 10**18
+
+
+def noted(number: int = 1, **more: Any) -> Incident:
+    """An incident of one node that is noted; ``number``: which one."""
+    uuid = f"0f0f0f0f-1111-2222-3333-{number:012}"
+    made = Incident(uuid, NODE, "node2.lab", b'{"status":"evacuate"}', "evacuate")
+    return made._replace(tag=made.ready_tag, observed_since=1, **more)
+
+
+FIRST, SECOND = noted(), noted(2)
+
+
+def write(luxi: Luxi, rule: FilterRule) -> None:
+    """As anybody with write access to RAPI can."""
+    FilterRules(luxi).write(rule)
+
+
+def ignored(records: Records) -> list[str]:
+    """Why records are ignored; nothing comes of them, and no node is held."""
+    assert (records.incidents, records.faults) == ({}, ())
+    start = "filter rule {} is ignored, though it looks like an incident: "
+    return [one.text.removeprefix(start.format(one.uuid)) for one in records.notes]

@@ -9,14 +9,27 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from confd_servers import KEY
-from records import members, put, recorded, signed_members, signing_store, unsigned
+from records import (
+    FIRST,
+    LATER,
+    NODE,
+    SECOND,
+    ignored,
+    members,
+    put,
+    recorded,
+    signed_members,
+    signing_store,
+    unsigned,
+    write,
+)
 
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.luxi import Luxi
 from ganeti_steward.core.ganeti.signing import digest
 from ganeti_steward.plugins.filters.filter_rules import FilterRule, FilterRules
 from ganeti_steward.plugins.maintenance.edges.counters import Counters
-from ganeti_steward.plugins.maintenance.edges.store import Records, Store
+from ganeti_steward.plugins.maintenance.edges.store import Store
 from ganeti_steward.plugins.model.incident import (
     COMPLETED,
     FAILED,
@@ -31,41 +44,17 @@ from ganeti_steward.plugins.model.incident import (
 if TYPE_CHECKING:
     from standin import StandIn
 
-NODE = "aaaaaaaa-1111-2222-3333-444444444444"
-#: ns; long after all times of the incidents here.
-NOW = 10**18
-
-
-def incident(number: int = 1, **more: Any) -> Incident:
-    uuid = f"0f0f0f0f-1111-2222-3333-{number:012}"
-    made = Incident(uuid, NODE, "node2.lab", b'{"status":"evacuate"}', "evacuate")
-    return made._replace(tag=made.ready_tag, observed_since=1, **more)
-
-
-FIRST, SECOND = incident(), incident(2)
 OTHER_KEY = b"another key 0123456789\n"
 
 
 @pytest.fixture
 def store(luxi: Luxi) -> Store:
-    return signing_store(luxi, clock=lambda: NOW)
-
-
-def write(luxi: Luxi, rule: FilterRule) -> None:
-    """As anybody with write access to RAPI can."""
-    FilterRules(luxi).write(rule)
+    return signing_store(luxi, clock=lambda: LATER)
 
 
 def text_of(stand_in: StandIn, uuid: str) -> str:
     text: str = stand_in.filters[uuid]["reason_trail"][0][1]
     return text
-
-
-def ignored(records: Records) -> list[str]:
-    """Why records are ignored; nothing comes of them, and no node is held."""
-    assert (records.incidents, records.faults) == ({}, ())
-    start = "filter rule {} is ignored, though it looks like an incident: "
-    return [one.text.removeprefix(start.format(one.uuid)) for one in records.notes]
 
 
 FORGED = "its signature is not made with the cluster's key for this rule"
@@ -115,7 +104,7 @@ def test_a_record_that_was_deleted_cannot_be_put_back(
 ) -> None:
     """Neither by the daemon that has deleted it, nor by the next one, nor where others have."""
     path = str(tmp_path / "counters")
-    store = signing_store(luxi, counters=Counters(path), clock=lambda: NOW)
+    store = signing_store(luxi, counters=Counters(path), clock=lambda: LATER)
     for delete in ("remove", "delete_filter"):
         store.write(FIRST)
         old = FilterRules(luxi).read().rules[0]
@@ -123,7 +112,7 @@ def test_a_record_that_was_deleted_cannot_be_put_back(
         getattr(store if delete == "remove" else luxi, delete)(FIRST.uuid)
         store.read_all(rewrite=True)
         if restarted:
-            store = signing_store(luxi, counters=Counters(path), clock=lambda: NOW)
+            store = signing_store(luxi, counters=Counters(path), clock=lambda: LATER)
         write(luxi, old)
         assert ignored(store.read_all(rewrite=True)) == [
             "it is an older one, that was replaced or removed before"
@@ -142,7 +131,7 @@ def test_a_record_whose_writing_was_not_answered(
         unanswered.append(rule)
         raise StewardError("no answer")
 
-    store = signing_store(luxi, counters=Counters(path), clock=lambda: NOW)
+    store = signing_store(luxi, counters=Counters(path), clock=lambda: LATER)
     with monkeypatch.context() as patched:
         patched.setattr(FilterRules, "write", write_later)
         with pytest.raises(StewardError, match="no answer"):
@@ -153,7 +142,7 @@ def test_a_record_whose_writing_was_not_answered(
         store.remove(FIRST.uuid)
     write(luxi, unanswered[-1])
     if restarted:
-        store = signing_store(luxi, counters=Counters(path), clock=lambda: NOW)
+        store = signing_store(luxi, counters=Counters(path), clock=lambda: LATER)
     found = store.read_all(rewrite=True)
     assert (FIRST.uuid in found.incidents) != removed
     assert len(found.notes) == removed
@@ -165,13 +154,13 @@ def test_an_older_record_does_not_replace_a_newer_one(
 ) -> None:
     """A running daemon writes its own back; one that was started since knows that it is old."""
     path = str(tmp_path / "counters")
-    store = signing_store(luxi, counters=Counters(path), clock=lambda: NOW)
+    store = signing_store(luxi, counters=Counters(path), clock=lambda: LATER)
     store.write(FIRST)
     old = text_of(stand_in, FIRST.uuid)
     done = FIRST._replace(status=COMPLETED)
     store.write(done)
     if restarted:
-        store = signing_store(luxi, counters=Counters(path), clock=lambda: NOW)
+        store = signing_store(luxi, counters=Counters(path), clock=lambda: LATER)
     put(stand_in, FIRST.uuid, old)
     if restarted:
         assert len(ignored(store.read_all(rewrite=True))) == 1
@@ -227,7 +216,7 @@ def failing(*arguments: object) -> None:
 def test_another_daemon_goes_on_with_the_same_key(luxi: Luxi, store: Store) -> None:
     """As after a failover, and after the failover back."""
     store.write(FIRST)
-    other = signing_store(luxi, clock=lambda: NOW)
+    other = signing_store(luxi, clock=lambda: LATER)
     assert other.read_all().incidents == {FIRST.uuid: FIRST}
     changed = FIRST._replace(status=FAILED)
     other.write(changed)
@@ -240,7 +229,7 @@ def test_another_daemon_goes_on_with_the_same_key(luxi: Luxi, store: Store) -> N
 def test_a_renewed_key(stand_in: StandIn, luxi: Luxi) -> None:
     """A daemon that runs signs again what it knew; what it did not know needs a person."""
     keys = [KEY]
-    store = Store(luxi, lambda: keys[0], clock=lambda: NOW)
+    store = Store(luxi, lambda: keys[0], clock=lambda: LATER)
     store.write(FIRST)
     keys[0] = OTHER_KEY
     before = text_of(stand_in, FIRST.uuid)
@@ -264,8 +253,8 @@ BEGUN = FIRST._replace(
     tag="maintd:stopped:someone",
     open=(Submission("s", "move", (), (), 5, jobs=(7,)),),
     jobs=(7,),
-    synced=(("inst1", NOW),),
-    off_at=NOW,
+    synced=(("inst1", LATER),),
+    off_at=LATER,
     healthy_since=1,
     retry_at=5,
 )
@@ -276,7 +265,7 @@ def test_records_of_the_version_before_are_signed(
 ) -> None:
     """After a won vote; they give no time, and nothing has begun but their jobs."""
     counters = Counters(str(tmp_path / "counters"))
-    store = signing_store(luxi, counters=counters, clock=lambda: NOW)
+    store = signing_store(luxi, counters=counters, clock=lambda: LATER)
     write(luxi, unsigned(BEGUN))
     waiting = store.read_all()
     assert (waiting.incidents, waiting.notes) == ({}, ())
@@ -287,9 +276,9 @@ def test_records_of_the_version_before_are_signed(
         status=NOTED,
         open=BEGUN.open,
         jobs=(7,),
-        observed_since=NOW,
-        changed=NOW,
-        progressed=NOW,
+        observed_since=LATER,
+        changed=LATER,
+        progressed=LATER,
     )
     assert records.incidents == {FIRST.uuid: known}
     assert "written by the version before, is signed now" in records.notes[0].text
@@ -300,15 +289,6 @@ def test_records_of_the_version_before_are_signed(
     again = signing_store(luxi, counters=Counters(str(tmp_path / "counters")))
     luxi.delete_filter(FIRST.uuid)
     assert ignored(again.read_all(rewrite=True)) == ["it is not signed"]
-
-
-def test_a_first_reading_without_a_won_vote_makes_no_record_old(luxi: Luxi, tmp_path: Path) -> None:
-    """Not for the next process of this node's daemon either."""
-    path = str(tmp_path / "counters")
-    signing_store(luxi).write(FIRST)
-    for rewrite in (False, True):
-        store = signing_store(luxi, counters=Counters(path))
-        assert store.read_all(rewrite=rewrite) == ({FIRST.uuid: FIRST}, (), ())
 
 
 def test_without_any_record_no_later_one_is_adopted(luxi: Luxi, tmp_path: Path) -> None:
@@ -373,68 +353,6 @@ def test_what_could_not_be_signed_is_tried_again(
     assert records.faults[0].text.endswith("; that failed: no answer")
     monkeypatch.undo()
     assert [*store.read_all(rewrite=True).incidents] == [FIRST.uuid, SECOND.uuid]
-
-
-# The file of the counters
-
-
-@pytest.mark.parametrize("content", ["", "{", "[]", '{"highest": "x"}', '{"counters": {"a": 1.5}}'])
-def test_a_damaged_file_of_counters(luxi: Luxi, tmp_path: Path, content: str) -> None:
-    """There was one, so records were signed here; what is signed is accepted."""
-    path = tmp_path / "counters"
-    path.write_text(content)
-    signing_store(luxi).write(FIRST)
-    store = signing_store(luxi, counters=Counters(str(path)))
-    assert store.read_all(rewrite=True) == ({FIRST.uuid: FIRST}, (), ())
-    luxi.delete_filter(FIRST.uuid)
-    path.write_text(content)
-    write(luxi, unsigned(SECOND))
-    later = signing_store(luxi, counters=Counters(str(path)))
-    assert ignored(later.read_all(rewrite=True)) == ["it is not signed"]
-
-
-def test_a_file_of_counters_that_cannot_be_written(
-    luxi: Luxi, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    (tmp_path / "file").touch()
-    store = signing_store(luxi, counters=Counters(str(tmp_path / "file" / "counters")))
-    store.write(FIRST)
-    assert store.read_all() == ({FIRST.uuid: FIRST}, (), ())
-    assert f"the counters {tmp_path}/file/counters cannot be written: " in caplog.text
-
-
-def test_the_master_was_another_node_meanwhile() -> None:
-    """Within one round of its daemon: its own writes are later, and do not make others' old."""
-    counters = Counters()
-    counters.note({"before": 10}, all_signed=True, master=True)
-    counters.wrote("own", 30)
-    assert not counters.is_old("of the other master", 20)
-    assert counters.is_old("put back", 10)
-    assert counters.is_old("own", 29)
-    counters.note({"own": 30}, all_signed=True, master=True)
-    assert counters.is_old("put back", 20)
-
-
-def test_a_node_that_is_not_the_master_any_more_takes_no_record_for_old(luxi: Luxi) -> None:
-    """What it reads is the configuration of before, which has no record of the new master."""
-    store = signing_store(luxi, clock=lambda: NOW + 9)
-    store.read_all(rewrite=True)
-    signing_store(luxi, clock=lambda: NOW + 5).write(FIRST)
-    of_new_master = FilterRules(luxi).read().rules[0]
-    luxi.delete_filter(FIRST.uuid)
-    store.write(SECOND)
-    store.read_all()
-    write(luxi, of_new_master)
-    assert store.read_all(rewrite=True) == ({FIRST.uuid: FIRST, SECOND.uuid: SECOND}, (), ())
-
-
-def test_the_counters_of_a_clock_that_was_set_back(luxi: Luxi) -> None:
-    times = [NOW]
-    store = signing_store(luxi, clock=lambda: times[0])
-    store.write(FIRST)
-    times[0] = 5
-    store.write(FIRST._replace(status=FAILED))
-    assert signing_store(luxi, clock=lambda: 0).read_all().incidents[FIRST.uuid].status == FAILED
 
 
 @pytest.mark.parametrize(
