@@ -33,6 +33,7 @@ from ganeti_steward.core.process.descendants import (
     process,
 )
 from ganeti_steward.core.process.frames import packed, unpacked
+from ganeti_steward.core.process.own_program import own_program
 from ganeti_steward.core.process.trusted_program import Forbidden
 from ganeti_steward.core.typed_json import from_json, to_json
 
@@ -48,11 +49,7 @@ STOPPED: Final = "it was stopped"
 #: What a worker does; its output goes to the descriptor.
 Worker = Callable[[int], object]
 
-#: The program finds the modules that its parent finds.
-_PROGRAM: Final = (
-    "import sys; sys.path[:] = sys.argv[1:]; "
-    f"from {__name__} import supervise_for_program; supervise_for_program()"
-)
+_PROGRAM: Final = f"from {__name__} import supervise_for_program; supervise_for_program()"
 
 
 class Limits(NamedTuple):
@@ -130,7 +127,7 @@ def supervisor_program(
         file.write(packed(given))
         file.seek(0)
         started = subprocess.Popen(
-            [sys.executable, "-P", "-c", _PROGRAM, *map(os.path.abspath, sys.path)],
+            own_program(_PROGRAM),
             stdin=file,
             stdout=subprocess.DEVNULL,
             pass_fds=(writing, *descriptors),

@@ -11,7 +11,6 @@ import logging
 import os
 import socket
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -23,6 +22,7 @@ from ganeti_steward.core.hooks.timed_call import sentence
 from ganeti_steward.core.node_agent.protocol import CommandEnd, RepairRequest
 from ganeti_steward.core.process.following import LADDER, Ended, unpacked_ended
 from ganeti_steward.core.process.frames import packed
+from ganeti_steward.core.process.own_program import own_program
 from ganeti_steward.core.process.supervisor import (
     AROUND,
     STOPPING,
@@ -32,10 +32,7 @@ from ganeti_steward.core.process.supervisor import (
 )
 
 #: The program, behind which its arguments stand, see `launching.main`.
-_PROGRAM: Final = (
-    *(sys.executable, "-P", "-c"),
-    "from ganeti_steward.diagnose.agent.launching import main; main()",
-)
+_PROGRAM: Final = "from ganeti_steward.diagnose.agent.launching import main; main()"
 
 #: What the process sends when it has loaded everything.
 READY: Final = b"ready"
@@ -95,7 +92,9 @@ class Launcher:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             process = subprocess.Popen(
-                [*_PROGRAM, str(theirs.fileno()), str(int(self._lock_memory)), *self._node],
+                own_program(
+                    _PROGRAM, str(theirs.fileno()), str(int(self._lock_memory)), *self._node
+                ),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 pass_fds=(theirs.fileno(),),

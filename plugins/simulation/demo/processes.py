@@ -14,11 +14,12 @@ from typing import Any, Final
 from ganeti_steward.core.config.values import ENVIRONMENT as CONFIG
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.json_nesting import load_json
+from ganeti_steward.core.process.own_program import own_program
 from ganeti_steward.core.process.program import ENVIRONMENT
 
 #: Ends as if by SIGTERM when the demo is killed; its own children end with it.
 _TIED: Final = (
-    "import signal, sys; from ganeti_steward.core.process.forked import end_with_parent; "
+    "import signal; from ganeti_steward.core.process.forked import end_with_parent; "
     "end_with_parent(int(sys.argv[1]), signal.SIGTERM); "
 )
 _AGENT: Final = (
@@ -56,7 +57,7 @@ class Processes:
     ) -> Process:
         with open(errors, "wb") as file:
             process = subprocess.Popen(
-                [sys.executable, "-P", "-c", _TIED + program, str(os.getpid()), *arguments],
+                own_program(_TIED + program, str(os.getpid()), *arguments),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=file,
