@@ -247,6 +247,9 @@ TEXT_FORMAT: Final = "ganeti_steward.allocators.text_format"
 #: Allocators that are called for comparison.
 SHADOWS: Final = "ganeti_steward.plugins.shadow.shadows"
 
+#: What ``check`` reports of a live cluster in addition.
+CLUSTER_CHECKS: Final = "ganeti_steward.plugins.maintenance.cli.cluster_checks"
+
 #: Section of the configuration file -> its declaration, in the order of the sample.
 SECTIONS: Final[dict[str, str]] = {
     "allocators": "ganeti_steward.core.config.values:Allocators",

@@ -13,6 +13,7 @@ status    meaning
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 EXIT_OK = 0
 EXIT_FAILURE = 1
@@ -28,6 +29,9 @@ MAX_FAULTS = 10
 
 class StewardError(Exception):
     """An error whose text is meant for the user, one clear sentence."""
+
+    exit_status: ClassVar[int] = EXIT_FAILURE
+    """the exit status of a command that ends with it"""
 
 
 class RefusedByGaneti(StewardError):

@@ -52,6 +52,7 @@ ORDER: Final[Mapping[str, tuple[str, ...]]] = {
         "rolling",
         "balancing",
         "overview",
+        "health",
         "advice",
         "",
         "cli",

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from ganeti_steward.allocators.advice.case import USUAL_LIMIT
 from ganeti_steward.allocators.balancing.planning.plan_balance import BalanceOptions
+from ganeti_steward.allocators.state.names import named
 from ganeti_steward.core.json_reader import quoted
+from ganeti_steward.core.model.cluster import Cluster
 from ganeti_steward.core.model.requests import MIN_GAIN_PER_GIB, Balance
 
 _DEFAULT: Final = Balance()
@@ -63,7 +65,10 @@ def add_balance_options(parser: argparse.ArgumentParser) -> None:
     """hbal's options that shape a plan; most are named after the field of `Balance`."""
     text = "at most so many moves in all; default: no limit"
     option(parser, "-l, --max-length N", text, type=_whole, dest="max_moves")
-    text = "take this node as offline; may be given several times"
+    text = (
+        "take this node as offline, or all nodes of a node group, or all with a tag such as "
+        "power:a; may be given several times"
+    )
     option(parser, "-O, --offline NODE", text, several=True)
     text = "only this node group, by name or uuid; may be given several times"
     option(parser, "-G, --group GROUP", text, several=True)
@@ -98,17 +103,33 @@ def add_balance_options(parser: argparse.ArgumentParser) -> None:
     add_passed_options(parser, example="--mond")
 
 
-def balance_options(options: argparse.Namespace) -> BalanceOptions:
-    """The parsed options as a value; names are not resolved yet."""
+def balance_options(options: argparse.Namespace, cluster: Cluster) -> BalanceOptions:
+    """The parsed options as a value; only the groups and tags of ``-O`` are resolved yet."""
     given = {name: value for name, value in vars(options).items() if name in Balance._fields}
     select = options.select_instances
     return BalanceOptions(
         Balance(**given),
-        offline=tuple(options.offline),
+        offline=tuple(offline_nodes(options.offline, cluster)),
         groups=tuple(options.group),
         select=None if select is None else tuple(select),
         exclude=tuple(options.exclude_instances),
     )
+
+
+def offline_nodes(given: Iterable[str], cluster: Cluster) -> Iterator[str]:
+    """Names of nodes; in the place of a node group or a tag those of its nodes.
+
+    A word that names a node stands for this node; one that names nothing is left as it is.
+    """
+    for word in dict.fromkeys(name for text in given for name in text.split(",")):
+        groups = cluster.groups_named(word)
+        if named(cluster.nodes, word):
+            yield word
+        elif len(groups) == 1:
+            uuid = cluster.groups[groups[0]].uuid
+            yield from (node.name for node in cluster.nodes if node.group == uuid)
+        else:
+            yield from [node.name for node in cluster.nodes if word in node.tags] or [word]
 
 
 def _seconds(text: str) -> float:

@@ -72,7 +72,9 @@ def run(options: argparse.Namespace) -> int:
     run_options.check_can_run(options, source)
     print_notes(source.notes)
     passed = _passed(options)
-    request, cluster = resolve(allocator_options.balance_options(options), source.cluster)
+    request, cluster = resolve(
+        allocator_options.balance_options(options, source.cluster), source.cluster
+    )
     with progress("planning moves"):
         plan = plan_balance(request, cluster, config, passed)
     sets, over = job_sets(plan.cluster, plan.jobs), failing_over(plan.cluster)
@@ -125,9 +127,8 @@ def _plot(plan: BalancePlan, path: str, options: Options) -> None:
 def _reached(plan: BalancePlan, options: argparse.Namespace, config: Config) -> str:
     """The score of each group that was changed, of the cluster as it is now."""
     try:
-        request, cluster = resolve(
-            allocator_options.balance_options(options), read_source(options).cluster
-        )
+        read = read_source(options).cluster
+        request, cluster = resolve(allocator_options.balance_options(options, read), read)
         request = request._replace(max_moves=0)
         now = plan_balance(request, cluster, config, _passed(options))
     except StewardError as err:

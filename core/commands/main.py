@@ -90,7 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             _log.error("%s", err, exc_info=err.__cause__)
         text = "\n".join(map(printable, str(err).split("\n")))
         print(f"gnt-steward {word}: {text}", file=sys.stderr)
-        return EXIT_FAILURE
+        return err.exit_status
     except BrokenPipeError:
         # The reader went away (| head); the output is no longer needed.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

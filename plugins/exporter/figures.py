@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from ganeti_steward.allocators.balancing.planning.plan_balance import plan_balance
 from ganeti_steward.allocators.capacity.sizes import Usage, usage
 from ganeti_steward.allocators.cli.capacity import count_policy_sizes
-from ganeti_steward.allocators.cli.check import Checked, Counts, checked
+from ganeti_steward.allocators.health.counts import Checked, Counts, checked
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.sources import Source

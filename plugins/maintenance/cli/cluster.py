@@ -12,6 +12,7 @@ from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
 from ganeti_steward.core.ganeti.hmac_key import KeyFile
 from ganeti_steward.core.ganeti.luxi import Luxi
 from ganeti_steward.core.ganeti.sources import open_client
+from ganeti_steward.core.ganeti.this_node import master_name, own_address, this_node
 from ganeti_steward.plugins.filters.filter_rules import read_rules
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.edges.counters import Counters
@@ -69,6 +70,16 @@ class SigningKey(NamedTuple):
 def live_client(options: argparse.Namespace) -> Luxi | Rapi:
     """The client of the cluster that the options name; raises StewardError."""
     return open_client(source_options(options))
+
+
+def daemon_address(settings: Maintd, data: str) -> str:
+    """Where the daemon serves its status; raises StewardError.  ``data``: Ganeti's directory."""
+    if settings.address:
+        return settings.address
+    name = master_name(data)
+    if not name:
+        raise StewardError("the master is not known on this machine; name its address (--bind)")
+    return own_address(this_node(data, name))
 
 
 def own_key() -> SigningKey:

@@ -15,9 +15,10 @@ from ganeti_steward.core.commands.terminal import progress
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_NOT_MASTER, EXIT_OK, StewardError
 from ganeti_steward.core.ganeti.sources import read_file
-from ganeti_steward.core.ganeti.this_node import DATA, SOCKET, master_name, own_address, this_node
+from ganeti_steward.core.ganeti.this_node import DATA, SOCKET
 from ganeti_steward.plugins.maintenance.cli.cluster import (
     add_submit_option,
+    daemon_address,
     live_client,
     run_tag_job,
 )
@@ -229,21 +230,13 @@ def _replay(file: str) -> int:
 
 def _status(options: argparse.Namespace) -> int:
     settings = configuration(MAINTENANCE).section(Maintd)
-    address = options.bind or settings.address or _master_address(options.data)
+    address = options.bind or daemon_address(settings, options.data)
     status = fetch_status(address, settings.port if options.port is None else options.port)
     if options.json:
         print_json(status)
     else:
         print_lines(status_lines(status))
     return EXIT_OK
-
-
-def _master_address(data: str) -> str:
-    """Where the daemon serves its status unless configured; raises StewardError."""
-    name = master_name(data)
-    if not name:
-        raise StewardError("the master is not known on this machine; name its address (--bind)")
-    return own_address(this_node(data, name))
 
 
 def _plan(options: argparse.Namespace) -> int:

@@ -16,7 +16,7 @@ from text_output import write_text
 from thorough import often
 from worlds import instance as made
 from worlds import node as plain_node
-from worlds import world
+from worlds import with_cluster_tags, world
 
 from ganeti_steward.allocators.text_format import read_text
 from ganeti_steward.core.model.cluster_reader import read_cluster
@@ -107,20 +107,21 @@ def test_text(front: Front) -> None:
     message = cluster("--offline=1")
     install(front)
     done = front("check", "-v", "-I", front.message(message))
-    assert (done.status, done.err) == (1, "")
+    assert (done.status, done.err) == (2, "")
     first, second = sorted(message["instances"])[:2]
     blocks = [block.splitlines() for block in done.out.split("\n\n")]
-    assert blocks[0] == ["Problems found; balancing would fix all of them."]
+    assert blocks[0][0] == "2 errors, 2 warnings. Balancing would fix all faults of placement."
+    assert f"warning: 1 instance has an unusable primary: {first}" in blocks[0]
+    node = message["instances"][second]["nodes"][0]
+    stuck = "warning: 1 instance has no place to go when its node must be emptied: "
+    assert f"{stuck}{second} on {node}" in blocks[0]
     rows = {line.rsplit(None, 2)[0]: line.split()[-2:] for line in blocks[1]}
     assert rows["Group group00"] == ["now", "balanced"]
     assert "nodes that fail N+1" not in rows
     assert rows["instances with an unusable primary"] == ["1", "0"]
     assert rows["nodes that could not be emptied"] == ["1", "0"]
     assert rows["score (never below 0.50000000)"] == ["10.50000000", "3.00000000"]
-    assert f"Primary unusable: {first}" in blocks[1]
-    node = message["instances"][second]["nodes"][0]
-    assert f"Cannot move away: {second} on {node}" in blocks[1]
-    assert "Secondary unusable" not in done.out
+    assert "unusable secondary" not in done.out
     assert blocks[2][-1] == "Note: small"
     (down,) = [name for name, node in message["nodes"].items() if node["offline"]]
     assert done.out.count(f"\nUnusable: {down} (offline)\n") == 1
@@ -134,7 +135,7 @@ def test_what_is_wrong_in_eighty_columns(front: Front) -> None:
         *("--drained=4", "--offline=2"),
     )
     done = front("check", "--no-simulation", "-I", front.message(message))
-    assert done.status == 1
+    assert done.status == 2
     assert max(map(len, done.out.splitlines())) <= 80
     assert ".example.com" not in done.out
     drained = [name for name, node in message["nodes"].items() if node["drained"]]
@@ -149,34 +150,141 @@ def test_what_is_wrong_in_eighty_columns(front: Front) -> None:
 def test_nothing_is_wrong(front: Front) -> None:
     done = front("check", "-I", front.message(cluster()))
     assert (done.status, done.err) == (0, "")
-    assert done.out.startswith(
-        "No instance has an unusable node or an error status, no node fails N+1 or has\n"
-        "  tag conflicts, and every node could be emptied.\n"
-        "Not looked at: the disks of instances"
-    )
+    lines = done.out.splitlines()
+    assert lines[0] == "No error, no warning."
+    # Uneven, however.
+    assert lines[1].startswith("advice: 2 node groups are uneven: group00 (8 moves would lower ")
+    assert "Looked at: status of instances and nodes, N+1, exclusion, location and" in done.out
+    assert "Not looked at: the disks of instances (--disks); the reports of nodes" in done.out
     quick = front("check", "-I", front.message(cluster()), "--no-capacity-checks")
-    assert "emptied" not in quick.out
+    assert "empty" not in quick.out
     assert "instances with an unusable" not in done.out
     assert "All groups" not in done.out
-    # Uneven, however.
     assert "Balancing would be " in done.out
 
 
+def of_worlds(path: Path, *changes: Any, tags: tuple[str, ...] = (), **nodes: Any) -> list[str]:
+    """Options that name a cluster of four nodes with these instances."""
+    made_nodes = [plain_node(f"node{n}", **nodes.get(f"node{n}", {})) for n in range(1, 5)]
+    before = with_cluster_tags(world(made_nodes, changes), tags)
+    file = path / "cluster.data"
+    file.write_text(write_text(before.cluster))
+    return ["--text-data", str(file)]
+
+
+def kinds(front: Front, *options: str) -> dict[str, list[str]]:
+    """Kind of trouble -> names; all but advice."""
+    data = json.loads(front("check", "--json", *options).out)
+    return {
+        one["kind"]: [item["name"] for item in one["items"]]
+        for one in data["troubles"]
+        if one["severity"] != "advice"
+    }
+
+
 def test_instances_that_do_not_run_as_they_should(front: Front, tmp_path: Path) -> None:
-    """What an unusable node explains is counted there."""
-    found = [
+    cluster = of_worlds(
+        tmp_path,
         made("web", "node1", "node2", status="ERROR_down"),
         made("db", "node2", "node3", status="ERROR_up", up=False),
         made("gone", "node3", "node4", status="ERROR_nodedown"),
-    ]
-    file = tmp_path / "cluster.data"
-    file.write_text(write_text(world([plain_node(f"node{n}") for n in range(1, 5)], found).cluster))
-    done = front("check", "--text-data", str(file))
+    )
+    done = front("check", *cluster)
+    assert done.status == 2
+    assert done.out.startswith(
+        "2 errors.\n"
+        "error: 2 instances that should run are down: gone (ERROR_nodedown), web\n"
+        "  (ERROR_down)\n"
+        "error: 1 instance has an error status: db (ERROR_up)\n"
+    )
+    assert kinds(front, *cluster) == {"down": ["gone", "web"], "status": ["db"]}
+
+
+def test_offline_nodes_with_primaries(front: Front) -> None:
+    message = cluster()
+    on = {name: one["nodes"] for name, one in sorted(message["instances"].items())}
+    node = on[min(on)][0]
+    message["nodes"][node]["offline"] = True
+    mine = [name for name, nodes in on.items() if nodes[0] == node]
+    message["instances"][mine[0]]["admin_state"] = "down"
+    file = front.message(message)
+    done = front("check", "-I", file)
+    assert done.status == 2
+    short, first = node.partition(".")[0], mine[1].partition(".")[0]
+    assert f"that should run are down: {first} on {short} (offline)" in done.out
+    assert f"1 offline node is a primary: {short} ({len(mine)} instances)\n" in done.out
+    found = kinds(front, "-I", file)
+    assert found["down"] == mine[1:]
+    assert found["primaries"] == mine[:1]
+    assert found["secondaries"] == [name for name, nodes in on.items() if nodes[1] == node]
+
+
+def test_conflicts_of_tags(front: Front, tmp_path: Path) -> None:
+    """Both copies in one location, and a secondary to which no migration may go."""
+    cluster = of_worlds(
+        tmp_path,
+        made("near", "node1", "node2"),
+        made("far", "node1", "node3"),
+        made("old", "node4", "node3"),
+        tags=("htools:nlocation:power", "htools:migration:cpu"),
+        node1={"tags": ["power:a"]},
+        node2={"tags": ["power:a"]},
+        node3={"tags": ["power:b"]},
+        node4={"tags": ["power:c", "cpu:new"]},
+    )
+    done = front("check", *cluster)
     assert done.status == 1
-    assert done.out.startswith("2 instances with an error status. Balancing does not help them.\n")
-    assert "Error status: db (ERROR_up), web (ERROR_down)\n" in done.out
-    (group,) = json.loads(front("check", "--json", "--text-data", str(file)).out)["groups"]
-    assert group["errors"] == {"web": "ERROR_down", "db": "ERROR_up"}
+    assert "warning: 1 instance has both copies in one location: near (power:a)\n" in done.out
+    assert kinds(front, *cluster) == {
+        "location": ["near"],
+        "migration": ["old"],
+        "stuck": ["old"],
+    }
+
+
+def test_what_a_failure_of_nodes_would_do(front: Front, tmp_path: Path) -> None:
+    """Instance by instance, for a node, for a tag of nodes and for a node group."""
+    cluster = of_worlds(
+        tmp_path,
+        made("web", "node1", "node2"),
+        made("db", "node1", "node4"),
+        made("plain", "node1", template="plain"),
+        made("copy", "node3", "node1"),
+        made("large", "node1", "node2", memory=15000),
+        made("larger", "node1", "node2", memory=15100),
+        made("shared", "node4", template="rbd"),
+        made("stopped", "node4", "node3", up=False),
+        made("other", "node2", "node3"),
+        node1={"tags": ["power:a"]},
+        node4={"tags": ["power:a"]},
+    )
+    done = front("check", "--no-simulation", "-O", "power:a", *cluster)
+    assert done.status == 2
+    table = done.out.partition("\nWithout node1, node4: ")[2].split("\n\n")[0].splitlines()
+    assert "2 would restart elsewhere, 4 would stay down, 1 would lose a copy, 1 are stopped" in (
+        f"{table[0]} {table[1].strip()}"
+    )
+    rows = {line.split()[0]: line.split(None, 2)[2] for line in table if "node" in line}
+    assert rows["copy"] == "loses its copy, runs on"
+    assert rows["db"] == "stays down: both nodes are among them"
+    assert rows["larger"].startswith("stays down") or rows["large"].startswith("stays down")
+    assert rows["plain"] == "stays down: its only disks are on node1"
+    assert rows["stopped"] == "is stopped; could start on node3"
+    assert "other" not in rows
+    found = kinds(front, "--no-simulation", "-O", "power:a", *cluster)
+    assert found["lose-copy"] == ["copy"]
+    assert "down" not in found
+    assert "offline-primaries" not in found
+    whole = json.loads(front("check", "--json", "-O", "g1", "--no-simulation", *cluster).out)
+    assert len(whole["offline"]) == 4
+    assert {one["effect"] for one in whole["outages"]} == {"stays-down", "stopped"}
+    one = json.loads(front("check", "--json", "-O", "node3", "--no-simulation", *cluster).out)
+    effects = {each["instance"]: (each["effect"], each["target"]) for each in one["outages"]}
+    assert effects == {
+        "copy": ("stays-down", ""),
+        "other": ("loses-copy", ""),
+        "stopped": ("loses-copy", ""),
+    }
 
 
 def test_balancing_cannot_fix_everything(front: Front) -> None:
@@ -185,15 +293,15 @@ def test_balancing_cannot_fix_everything(front: Front) -> None:
         "--nodes=6", "--mix=drbd=1,plain=1", "--seed=3", "--per-node=3", "--fill=.3", "--offline=1"
     )
     done = front("check", "-I", front.message(message))
-    assert done.status == 1
-    assert done.out.startswith("Problems found; balancing would fix some of them. Left: ")
+    assert done.status == 2
+    assert "Balancing would fix some of the faults of placement; left:" in done.out
     none = front("check", "-I", front.message(message), "--no-instance-moves", "--no-disk-moves")
-    assert none.out.startswith("Problems found; balancing would fix none of them. Left: ")
+    assert "Balancing would fix none of the faults of placement; left:" in none.out
     assert none.out.endswith("\nBalancing would move nothing.\n")
     plain = front("check", "--no-simulation", "-I", front.message(message))
-    assert plain.status == 1
-    assert plain.out.startswith("Problems found.\n")
-    assert "balanc" not in plain.out
+    assert plain.status == 2
+    assert plain.out.startswith("2 errors, 2 warnings.\n")
+    assert "balanc" not in plain.out.lower()
 
 
 def test_without_simulation_no_moves_are_requested(front: Front) -> None:
@@ -250,7 +358,8 @@ def test_many_names(front: Front) -> None:
     for number in range(20):
         (instance, *_) = [one for one in message["instances"].values() if one["nodes"][0] == name]
         message["instances"][f"more{number:02}"] = {**instance, "memory": 1}
-    options = ("check", "-O", name, "--no-simulation", "-I", front.message(message))
+    message["nodes"][name]["drained"] = True
+    options = ("check", "--no-simulation", "-I", front.message(message))
     few = front(*options).out
     assert " more\n" in few
     assert "more19" not in few
@@ -269,14 +378,15 @@ def test_variables_are_for_a_shell(front: Front, tmp_path: Path) -> None:
     assert found["INIT_GROUP_0_GN1_FAIL"] == "1"
     assert found["GROUP_0_BOUND"] == "0.50000000"
     off = front("check", "--machine-readable=no", "-I", front.message(cluster()))
-    assert off.out.startswith("Problems found")
+    assert off.out.startswith("2 warnings. Balancing")
+    assert (found["ERRORS"], found["WARNINGS"]) == ("0", "2")
 
 
 @pytest.mark.parametrize("faults", [{"explains": False}, {"health": False}])
 def test_an_allocator_that_does_not_report_health(front: Front, faults: dict[str, bool]) -> None:
     install(front, **faults)  # type: ignore[arg-type]
     done = front("check", "-I", front.message(cluster()))
-    assert (done.status, done.out) == (1, "")
+    assert (done.status, done.out) == (3, "")
     assert done.err.startswith(
         "gnt-steward check: the allocator that answered the balance request does not report"
     )
@@ -284,7 +394,7 @@ def test_an_allocator_that_does_not_report_health(front: Front, faults: dict[str
 
 def test_unknown_names(front: Front) -> None:
     done = front("check", "-O", "n1", "-G", "g1", "-I", front.message(cluster()))
-    assert (done.status, done.out) == (1, "")
+    assert (done.status, done.out) == (3, "")
     assert "no node is named 'n1'; no node group is named 'g1'" in done.err
 
 
@@ -301,7 +411,7 @@ def test_hcheck_says_the_same_of_a_healthy_cluster(front: Front, tmp_path: Path)
 def test_one_list(front: Front) -> None:
     file = front.message(cluster())
     lines = front("check", "--separator=|", "--no-headers", "-I", file).out.splitlines()
-    assert {line.count("|") for line in lines} == {3}
+    assert {line.count("|") for line in lines} == {4}
     assert sum("|score|" in line for line in lines) == len(cluster()["nodegroups"])
     assert front("check", "-o", "group,now", "-I", file).out.split()[:2] == ["Group", "Now"]
     both = front("check", "--machine-readable", "--json", "-I", file)

@@ -7,7 +7,7 @@ from typing import Final
 from statuses import STATUS
 
 from ganeti_steward.allocators.capacity.sizes import Usage
-from ganeti_steward.allocators.cli.check import Counts
+from ganeti_steward.allocators.health.counts import Counts
 from ganeti_steward.diagnose.agent.http import rendered_metrics
 from ganeti_steward.plugins.exporter import metrics as exporter_metrics
 from ganeti_steward.plugins.exporter.figures import CountedSize, Figures, GroupFigures

@@ -19,7 +19,7 @@ from programs import wait_until
 from prometheus_client.parser import text_string_to_metric_families
 
 from ganeti_steward.allocators.capacity.sizes import Usage
-from ganeti_steward.allocators.cli.check import Counts
+from ganeti_steward.allocators.health.counts import Counts
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.plugins.exporter.cli.exporter import add_arguments
 from ganeti_steward.plugins.exporter.figures import CountedSize, Figures, GroupFigures
