@@ -25,10 +25,11 @@ from ganeti_steward.plugins.maintenance.cli.history import (
 )
 from ganeti_steward.plugins.maintenance.edges.audit import INCIDENTS, OBJECTS, read_kept
 from ganeti_steward.plugins.maintenance.edges.record import adopted, read_record
-from ganeti_steward.plugins.maintenance.edges.status import incident_json
+from ganeti_steward.plugins.maintenance.edges.status import cause_of, incident_json
 from ganeti_steward.plugins.maintenance.edges.store import Store
 from ganeti_steward.plugins.model.incident import Incident, Submission
 from ganeti_steward.plugins.model.operations import remove_tags, set_tags
+from ganeti_steward.plugins.model.progress import progress
 from ganeti_steward.plugins.model.world import diagnose_object
 from ganeti_steward.plugins.texts import local_time
 
@@ -56,9 +57,11 @@ _COLUMNS: Final[Mapping[str, tuple[str, Callable[[cluster.Recorded], tables.Valu
     "unmovable": ("Unmovable", lambda one: [name for name, _ in one.incident.unmovable]),
     "signature": ("Signature", lambda one: one.signature),
     "note": ("Note", lambda one: one.incident.note),
+    "cause": ("Cause", lambda one: cause_of(one.incident)),
+    "progress": ("Progress", lambda one: progress(one.incident) or one.incident.note),
 }
 FIELDS: Final = {name: heading for name, (heading, _) in _COLUMNS.items()}
-_USUAL: Final = ("uuid", "node", "action", "status", "changed", "note")
+_USUAL: Final = ("uuid", "node", "action", "status", "cause", "progress")
 
 _NAME: Final = "its uuid, or how it begins, or the node whose only open one it is"
 _TIMES: Final = "Times are local, with the offset from UTC."
@@ -314,6 +317,7 @@ def incident_lines(incident: Incident, original: bytes, signature: str) -> Itera
     for name, text in (
         ("node", f"{incident.node_name} ({incident.node})"),
         ("action", incident.action),
+        ("cause", cause_of(incident) or "-"),
         ("status", state),
         ("note", incident.note),
         ("signature", signature),

@@ -23,13 +23,18 @@ from ganeti_steward.plugins.maintenance.cli.cluster import (
     run_tag_job,
 )
 from ganeti_steward.plugins.maintenance.config import Maintd
-from ganeti_steward.plugins.maintenance.edges.status import fetch_status, status_lines
+from ganeti_steward.plugins.maintenance.edges.status import (
+    fetch_status,
+    observation_word,
+    status_lines,
+)
 from ganeti_steward.plugins.maintenance.engine.decision import Change, Decision
 from ganeti_steward.plugins.maintenance.engine.transitions import FORGOTTEN, mermaid
 from ganeti_steward.plugins.maintenance.pause import pause_tag, pause_tags
 from ganeti_steward.plugins.model.incident import Incident
 from ganeti_steward.plugins.model.operations import remove_tags, set_tags
 from ganeti_steward.plugins.model.task import Held, Task
+from ganeti_steward.plugins.model.world import Reported, World
 from ganeti_steward.plugins.texts import local_time
 
 
@@ -55,6 +60,18 @@ def decision_lines(
     yield from done or ["nothing is done"]
     for one in held:
         yield f"held ({one.brake}) {_subject(one.subject, known)}: {one.sentence}"
+
+
+def silent_lines(world: World) -> Iterator[str]:
+    """The nodes of which no report counts: what is broken there is not seen."""
+    online = [node for node in world.cluster.nodes if not node.offline]
+    shown = {node.name: world.observations.get(node.uuid) for node in online}
+    unknown = {name: one for name, one in shown.items() if not isinstance(one, Reported)}
+    if unknown:
+        number = f"{len(unknown)} of {len(online)}"
+        yield f"no report of {number} online nodes: what is broken there is not seen"
+    for name, one in unknown.items():
+        yield f"  {name}: {'not polled' if one is None else f'{observation_word(one)}, {one.why}'}"
 
 
 def _change(change: Change) -> str:
@@ -247,6 +264,7 @@ def _plan(options: argparse.Namespace) -> int:
         place = DaemonOptions(luxi_socket=options.luxi_socket, data=options.data)
         inputs, decision, held = preview(place)
     print_lines(decision_lines(decision, inputs.world.incidents, held))
+    print_lines(silent_lines(inputs.world))
     return EXIT_OK
 
 

@@ -23,6 +23,7 @@ from ganeti_steward.plugins.maintenance.edges.status import RoundLine, Status
 from ganeti_steward.plugins.maintenance.engine.decision import Change
 from ganeti_steward.plugins.maintenance.pause import pause_reason
 from ganeti_steward.plugins.model.incident import Incident, Submission
+from ganeti_steward.plugins.model.progress import Emptied, empties, still_there
 from ganeti_steward.plugins.model.routine import RoutineJob
 from ganeti_steward.plugins.model.task import Held, Task
 from ganeti_steward.plugins.model.world import Reported, World
@@ -139,6 +140,7 @@ class StatusReport:
                 incidents=tuple(
                     sorted(outcome.incidents.values(), key=lambda one: (one.first_seen, one.uuid))
                 ),
+                emptied=self._emptied(outcome.world, outcome.incidents.values()),
                 held=(*outcome.held, *self._problems()),
                 routine=outcome.world.routine,
                 waiting=outcome.waiting,
@@ -147,6 +149,14 @@ class StatusReport:
             )
         self._status = status
         self._publish(status)
+
+    def _emptied(self, world: World, incidents: Iterable[Incident]) -> Mapping[str, Emptied]:
+        before, found = self._status.emptied, dict[str, Emptied]()
+        for one in filter(empties, incidents):
+            left = still_there(one, world.cluster.instances)
+            total = before[one.uuid].total if one.uuid in before else left
+            found[one.uuid] = Emptied(left, max(left, total))
+        return found
 
     def _line(self, outcome: Round) -> RoundLine:
         ended = outcome.at + int(outcome.seconds * 10**9)

@@ -15,7 +15,9 @@ from ganeti_steward.core.json_nesting import load_json
 from ganeti_steward.plugins.maintenance.config import OBSERVE
 from ganeti_steward.plugins.maintenance.edges.history import AuditEntry, state_after, state_before
 from ganeti_steward.plugins.maintenance.edges.poll import NOTHING, Poll
-from ganeti_steward.plugins.model.incident import Incident, Submission
+from ganeti_steward.plugins.model.cause import cause
+from ganeti_steward.plugins.model.incident import MAINTENANCE, Incident, Submission
+from ganeti_steward.plugins.model.progress import Emptied, progress
 from ganeti_steward.plugins.model.routine import RoutineJob
 from ganeti_steward.plugins.model.task import Held
 from ganeti_steward.plugins.model.world import Observation, Reported, diagnose_object
@@ -49,6 +51,8 @@ class Status(NamedTuple):
     """why nothing is started; None when the daemon is not paused"""
     incidents: tuple[Incident, ...] | None = None
     """all that are recorded; None as long as they have not been read"""
+    emptied: Mapping[str, Emptied] = MappingProxyType({})
+    """uuid of an incident -> how far its node is emptied; only of those that empty one"""
     held: tuple[Held, ...] = ()
     """what the last round did not do, and why"""
     routine: tuple[RoutineJob, ...] = ()
@@ -91,8 +95,16 @@ def reported_object(incident: Incident, found: Observation | None) -> dict[str, 
     return diagnose_object(incident.original)
 
 
+def cause_of(incident: Incident, found: Observation | None = None) -> str:
+    """What its node reports as broken, in one line; empty where no node reports anything."""
+    return "" if incident.action == MAINTENANCE else cause(reported_object(incident, found))
+
+
 def incident_json(
-    incident: Incident, held: Iterable[Held] = (), found: Observation | None = None
+    incident: Incident,
+    held: Iterable[Held] = (),
+    found: Observation | None = None,
+    emptied: Emptied | None = None,
 ) -> dict[str, Any]:
     """An incident; times are ns since the epoch.  ``found``: what its node shows now."""
     return {
@@ -102,6 +114,8 @@ def incident_json(
         "original": reported_object(incident, found),
         "object": incident.object_id,
         "action": incident.action,
+        "cause": cause_of(incident, found),
+        "progress": progress(incident, emptied),
         "repair-status": incident.status,
         "jobs": list(incident.jobs),
         "tag": incident.tag or incident.ready_tag,
@@ -242,7 +256,8 @@ def _observed(found: Observation | None) -> dict[str, Any]:
     if found is None:
         return {"observation": word}
     if isinstance(found, Reported):
-        return {"observation": word, "status": found.status, "at": found.at}
+        what = cause(diagnose_object(found.original))
+        return {"observation": word, "status": found.status, "cause": what, "at": found.at}
     return {"observation": word, "since": found.since, "why": found.why}
 
 
@@ -310,9 +325,11 @@ def _lines(status: dict[str, Any]) -> Iterator[str]:
     incidents = status["incidents"]
     yield f"incidents:  {'not read yet' if incidents is None else len(incidents)}"
     for one in incidents or ():
+        # A daemon of an earlier version returns neither cause nor progress.
+        what = [one.get("cause"), one.get("progress") or one["note"]]
         yield (
             f"  {one['uuid']} {one['node-name']} {one['action']} {one['repair-status']}: "
-            + (one["note"])
+            + "; ".join(filter(None, what))
         )
     yield f"held back:  {len(daemon['held'])}"
     for one in daemon["held"]:
@@ -327,5 +344,6 @@ def _ended(what: dict[str, Any]) -> str:
 
 def _observed_line(node: dict[str, Any]) -> str:
     if "status" in node:
-        return f"reports {node['status']}"
+        what = node.get("cause")
+        return f"reports {node['status']}" + (f": {what}" if what else "")
     return f"{node['observation']} since {local_time(node['since'])}: {node['why']}"

@@ -125,7 +125,9 @@ def _incidents(status: Status) -> HttpAnswer:
     seen = status.poll.observations
     return json_answer(
         [
-            incident_json(one, status.held_for(one.uuid), seen.get(one.node))
+            incident_json(
+                one, status.held_for(one.uuid), seen.get(one.node), status.emptied.get(one.uuid)
+            )
             for one in status.incidents
         ]
     )

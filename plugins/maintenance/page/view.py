@@ -12,13 +12,16 @@ from ganeti_steward.core.version import VERSION
 from ganeti_steward.plugins.maintenance.edges.history import AuditEntry
 from ganeti_steward.plugins.maintenance.edges.status import (
     Status,
+    cause_of,
     observation_word,
     reported_object,
 )
+from ganeti_steward.plugins.model.cause import cause
 from ganeti_steward.plugins.model.incident import BAD, Incident, Submission
+from ganeti_steward.plugins.model.progress import progress
 from ganeti_steward.plugins.model.routine import RoutineJob
 from ganeti_steward.plugins.model.task import Held
-from ganeti_steward.plugins.model.world import Observation, Reported
+from ganeti_steward.plugins.model.world import Observation, Reported, diagnose_object
 from ganeti_steward.plugins.texts import utc_time
 
 _SECOND: Final = 10**9
@@ -68,6 +71,10 @@ class IncidentView(NamedTuple):
     incident: Incident
     look: str
     """``bad``, ``warn``, ``good`` or empty"""
+    cause: str
+    """what its node reports as broken; empty where nothing is known of that"""
+    progress: str
+    """how far it is; empty where nothing is under way"""
     reported: str
     """the reported object, as JSON in lines"""
     work: tuple[Work, ...]
@@ -206,6 +213,8 @@ def _incident(incident: Incident, status: Status) -> IncidentView:
     return IncidentView(
         incident=incident,
         look=incident.state.look,
+        cause=cause_of(incident, seen),
+        progress=progress(incident, status.emptied.get(incident.uuid)),
         reported=json.dumps(reported_object(incident, seen), indent=2, ensure_ascii=False),
         work=tuple(_work(task, incident) for task in incident.open),
         held=tuple(status.held_for(incident.uuid)),
@@ -264,5 +273,6 @@ def _observed(found: Observation | None) -> tuple[str, int]:
     if found is None:
         return "not polled yet", 0
     if isinstance(found, Reported):
-        return found.status, found.at
+        what = cause(diagnose_object(found.original))
+        return f"{found.status}: {what}" if what else found.status, found.at
     return found.why, found.since

@@ -9,6 +9,7 @@ from ganeti_steward.plugins.maintenance.edges.history import AuditEntry
 from ganeti_steward.plugins.maintenance.edges.poll import Poll
 from ganeti_steward.plugins.maintenance.edges.status import RoundLine, Status
 from ganeti_steward.plugins.model.incident import Incident, Submission
+from ganeti_steward.plugins.model.progress import Emptied
 from ganeti_steward.plugins.model.routine import RoutineJob
 from ganeti_steward.plugins.model.task import Held
 from ganeti_steward.plugins.model.world import Refused, Reported, Silent
@@ -51,6 +52,7 @@ STATUS: Final = Status(
     started=NOW - 3600 * SECOND,
     mode="act",
     pause="new switch",
+    emptied={INCIDENT.uuid: Emptied(2, 4)},
     incidents=(INCIDENT, DONE),
     held=HELD,
     routine=(RoutineJob(3, "rebalance", "move", "", ("node4.lab",), ("web3",), 2048, 7, "error"),),

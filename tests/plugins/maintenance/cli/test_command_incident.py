@@ -63,9 +63,24 @@ def test_list(call: Call) -> None:
 
 def test_list_has_headings_and_times(call: Call) -> None:
     first, *lines = call("list").out.splitlines()
-    assert first.split() == ["UUID", "Node", "Action", "Status", "Changed", "Note"]
+    assert first.split() == ["UUID", "Node", "Action", "Status", "Cause", "Progress"]
     assert len(lines) == 3
-    assert "2026-01-07 " in lines[0]
+    dated = call("list", "-o", "+changed", "--no-headers").out.splitlines()
+    assert "2026-01-07 " in dated[0]
+
+
+def test_list_names_cause_and_progress(front: Front, tmp_path: Path) -> None:
+    """What is broken and what is being done; of one at rest why it has its status."""
+    psu = {"source": "command:psu", "status": "evacuate", "details": "psu 2 failed"}
+    moving = PENDING._replace(original=canonical({"status": "evacuate", "details": [psu]}))
+    with Recorded([moving, READY]).reached(tmp_path, "luxi") as options:
+        done = front("incident", "list", "-o", "node,cause,progress", "--separator=|", *options)
+        shown = front("incident", "show", moving.uuid, *options).out
+    assert sorted(done.out.splitlines()[1:]) == [
+        "node1.lab|command:psu: psu 2 failed|moving i1",
+        "node2.lab||all moved",
+    ]
+    assert "  cause:         command:psu: psu 2 failed\n" in shown
 
 
 @pytest.mark.parametrize("name", ["node3.lab", "node3"])

@@ -13,6 +13,7 @@ from recorded import Recorded
 from worlds import NOW, SECOND, incident, instance, node, uuid_of, world
 
 from ganeti_steward.core.errors import StewardError
+from ganeti_steward.plugins.maintenance.cli.maintd import silent_lines
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.daemon.replay import Recorder
 from ganeti_steward.plugins.maintenance.edges.poll import Poll
@@ -20,7 +21,8 @@ from ganeti_steward.plugins.maintenance.edges.status import Status, status_lines
 from ganeti_steward.plugins.maintenance.engine.decision import Inputs
 from ganeti_steward.plugins.maintenance.engine.transitions import mermaid
 from ganeti_steward.plugins.maintenance.page.http import StatusApplication, StatusServer
-from ganeti_steward.plugins.model.incident import Incident
+from ganeti_steward.plugins.model.incident import Incident, Submission
+from ganeti_steward.plugins.model.progress import Emptied
 from ganeti_steward.plugins.model.task import Held
 from ganeti_steward.plugins.model.world import Reported, Silent
 
@@ -112,10 +114,16 @@ def server() -> Iterator[StatusServer]:
 
 
 def test_status(front: Front, server: StatusServer) -> None:
-    one = incident("n2", note="drained")
+    psu = (
+        b'{"details":[{"details":"psu 2 failed","source":"command:psu","status":"evacuate"}],'
+        b'"status":"evacuate"}'
+    )
+    one = incident("n2", note="drained")._replace(original=psu)
+    move = Submission("s", "move", ("n2", "n3"), ("inst16",), NOW, jobs=(7,))
+    moving = incident("n2", number=2, status="pending", open=(move,), note="move 1 of 3")
     observed = {
         uuid_of("n1"): Reported(b"{}", "Ok", "", NOW),
-        uuid_of("n2"): Reported(b"{}", "evacuate", "", NOW),
+        uuid_of("n2"): Reported(psu, "evacuate", "", NOW),
         uuid_of("n3"): Silent(NOW, "no answer"),
     }
     server.publish(
@@ -123,7 +131,8 @@ def test_status(front: Front, server: StatusServer) -> None:
             NOW,
             mode="act",
             pause="new disks",
-            incidents=(one,),
+            incidents=(one, moving),
+            emptied={moving.uuid: Emptied(3, 6)},
             held=(Held("cluster", "pause", "maintenance is paused: new disks"),),
             nodes={uuid_of(name): name for name in ("n1", "n2", "n3")},
             poll=Poll(observed, polls=3, ended=NOW, seconds=0.5),
@@ -140,9 +149,10 @@ def test_status(front: Front, server: StatusServer) -> None:
         "paused:     new disks\n",
         ", took 1.2 s, failed: luxid is not running\n",
         "nodes:      1 healthy, 1 ill, 1 silent\n",
-        "  n2: reports evacuate\n",
+        "  n2: reports evacuate: command:psu: psu 2 failed\n",
         "  n3: silent since 2026-01-07 ",
-        f"  {one.uuid} n2 evacuate noted: drained\n",
+        f"  {one.uuid} n2 evacuate noted: command:psu: psu 2 failed; drained\n",
+        f"  {moving.uuid} n2 evacuate pending: 3 of 6 moved, moving inst16\n",
         "  (pause) cluster: maintenance is paused: new disks\n",
     ):
         assert part in done.out
@@ -170,6 +180,26 @@ def test_no_daemon_answers(front: Front) -> None:
 def test_no_master_is_known(front: Front) -> None:
     done = front("maintd", "status")
     assert "the master is not known on this machine; name its address (--bind)" in done.err
+
+
+# Plan
+
+
+def test_nodes_without_a_report_are_named() -> None:
+    """They are not healthy: a plan that does nothing there says nothing of them."""
+    observed = {
+        uuid_of("n1"): Reported(b"{}", "Ok", "", NOW),
+        uuid_of("n2"): Silent(NOW, "refused"),
+    }
+    nodes = [node("n1"), node("n2"), node("n3"), node("n4", offline=True)]
+    before = world(nodes)._replace(observations=observed)
+    assert list(silent_lines(before)) == [
+        "no report of 2 of 3 online nodes: what is broken there is not seen",
+        "  n2: silent, refused",
+        "  n3: not polled",
+    ]
+    seen_all = {uuid_of(f"n{n}"): Reported(b"{}", "Ok", "", NOW) for n in range(1, 4)}
+    assert list(silent_lines(before._replace(observations=seen_all))) == []
 
 
 # Pause and resume

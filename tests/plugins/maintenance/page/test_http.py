@@ -150,6 +150,8 @@ def test_the_paths_of_the_design() -> None:
         "original": {"details": {"disk": "sda"}, "status": "evacuate"},
         "object": INCIDENT.object_id,
         "action": "evacuate",
+        "cause": '{"disk": "sda"}',
+        "progress": "2 of 4 moved, moving web1",
         "repair-status": "pending",
         "jobs": [5, 6, 7],
         "tag": f"maintd:repairready:{INCIDENT.uuid}",
@@ -201,9 +203,9 @@ def test_the_daemon() -> None:
         "poll": {"number": 7, "ended": NOW - SECOND, "seconds": 2.5, "refused": {"old": 3}},
         "nodes": [
             {"node": "uuid-1", "node-name": "node1.lab", "observation": "ill"}
-            | {"status": "evacuate", "at": NOW - SECOND},
+            | {"status": "evacuate", "cause": '{"disk": "sda"}', "at": NOW - SECOND},
             {"node": "uuid-2", "node-name": "node2.lab", "observation": "healthy"}
-            | {"status": "Ok", "at": NOW},
+            | {"status": "Ok", "cause": "", "at": NOW},
             {"node": "uuid-3", "node-name": "node3.lab", "observation": "silent"}
             | {"since": NOW - 5, "why": "no route"},
             {"node": "uuid-4", "node-name": "node4.lab", "observation": "refused"}

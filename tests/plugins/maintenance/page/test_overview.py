@@ -22,6 +22,7 @@ from ganeti_steward.plugins.maintenance.engine.decision import Decision, Routine
 from ganeti_steward.plugins.maintenance.harep.health import repair_job
 from ganeti_steward.plugins.model.incident import Incident, Submission
 from ganeti_steward.plugins.model.operations import set_tags
+from ganeti_steward.plugins.model.progress import Emptied
 from ganeti_steward.plugins.model.routine import RoutineJob
 from ganeti_steward.plugins.model.task import Held, Task
 from ganeti_steward.plugins.model.world import World
@@ -136,3 +137,20 @@ def test_a_picture_that_cannot_be_drawn_hides_nothing(
     known: tuple[Incident, ...] = status.incidents or ()
     assert (status.overview, len(known)) == ((), 1)
     assert "how full the nodes are cannot be shown" in caplog.text
+
+
+def test_how_many_instances_have_left() -> None:
+    """The number of the first round in which the repair is under way is the total."""
+    published = list[Status]()
+    report = StatusReport(
+        published.append, lambda: NOTHING, lambda: "act", lambda: (), lambda: (), NOW
+    )
+    one = incident("n1", status="pending")
+    later = world(NODES, [instance("web1", "n2", "n3"), instance("web2", "n3", "n1")])
+    for seen, record in ((WORLD, one), (later, one), (later, one._replace(status="completed"))):
+        report(Round(NOW, 0.5, seen, Decision(), {one.uuid: record}))
+    assert [status.emptied for status in published] == [
+        {one.uuid: Emptied(2, 2)},
+        {one.uuid: Emptied(1, 2)},
+        {},
+    ]

@@ -155,6 +155,10 @@ def test_what_the_four_pages_say() -> None:
     assert "when the moves it would make are done" in paused
 
 
+def test_an_incident_names_its_cause_and_progress() -> None:
+    assert '{"disk": "sda"} 2 of 4 moved, moving web1' in page(STATUS).words
+
+
 def test_before_the_first_round() -> None:
     words = page(Status(NOW - 5 * SECOND)).words
     assert "They have not been read from Ganeti's configuration yet." in words
