@@ -14,6 +14,7 @@ from ganeti_steward.allocators.balancing.planning.plan_balance import (
     resolve,
 )
 from ganeti_steward.allocators.cli import allocator_options, run_options, texts
+from ganeti_steward.allocators.health.left import Left, has_usable_node, left_by
 from ganeti_steward.allocators.jobs.job_sets import failing_over, job_sets, script, steps
 from ganeti_steward.allocators.overview.picture import write_plot
 from ganeti_steward.core.builtins import ALLOCATION
@@ -32,8 +33,11 @@ from ganeti_steward.core.commands.terminal import progress
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
 from ganeti_steward.core.json_reader import counted
+from ganeti_steward.core.model.cluster import Cluster
+from ganeti_steward.core.model.explanation import GroupBalance
 from ganeti_steward.core.model.opcodes import Job
 from ganeti_steward.core.model.options import Options, parse_options
+from ganeti_steward.core.model.requests import Balance
 
 JobSets = Sequence[Sequence[Job]]
 
@@ -80,14 +84,18 @@ def run(options: argparse.Namespace) -> int:
     sets, over = job_sets(plan.cluster, plan.jobs), failing_over(plan.cluster)
     if options.plot is not None:
         _plot(plan, options.plot, passed)
+    if options.print_commands == run_options.PRINTED or is_list(options):
+        # Their output has no place for it.
+        left = [left_by(group, plan.cluster, request) for group in plan.groups]
+        print_notes(line for one in left for line in _left_lines(one))
     if options.print_commands == run_options.PRINTED:
         sys.stdout.write(script(sets, over))
     elif options.json:
-        sys.stdout.buffer.write(as_json(plan, sets))
+        sys.stdout.buffer.write(as_json(plan, sets, request))
     elif is_list(options):
         print_fields(options, texts.FIELDS, [*texts.FIELDS], list(_moves(plan)))
     else:
-        sys.stdout.write(as_text(plan, sets, options))
+        sys.stdout.write(as_text(plan, sets, options, request))
     if options.print_commands not in (None, run_options.PRINTED):
         run_options.write_script(options.print_commands, sets, over)
     if options.exec and sets:
@@ -149,8 +157,8 @@ def _moves(plan: BalancePlan) -> Iterator[Mapping[str, Value]]:
     return (dict(zip(texts.FIELDS, row, strict=True)) for row in rows)
 
 
-def as_text(plan: BalancePlan, sets: JobSets, options: argparse.Namespace) -> str:
-    """The moves of each group with its scores, and their sums."""
+def as_text(plan: BalancePlan, sets: JobSets, options: argparse.Namespace, request: Balance) -> str:
+    """The moves of each group with its scores, what they leave, and their sums."""
     if not plan.groups:
         return _unexplained(plan, sets, options)
     moves, copied = texts.totals(plan.groups)
@@ -162,11 +170,43 @@ def as_text(plan: BalancePlan, sets: JobSets, options: argparse.Namespace) -> st
         if not users:
             nothing = f"No moves: -l {limit} allows none."
     parts = [
-        texts.group_text(group, nothing, no_headers=options.no_headers) for group in plan.groups
+        _group_text(group, plan.cluster, request, nothing, no_headers=options.no_headers)
+        for group in plan.groups
     ]
     if len(parts) > 1 or sets:
         parts.append(_total(moves, copied, sets))
     return "\n".join(parts)
+
+
+def _group_text(
+    group: GroupBalance, cluster: Cluster, request: Balance, nothing: str, *, no_headers: bool
+) -> str:
+    """``nothing``: the sentence when there are no moves."""
+    left = left_by(group, cluster, request)
+    if left and not has_usable_node(group, cluster):
+        names = sorted({one.instance for one in left})
+        return texts.for_terminal(
+            f"Group {group.group}: no usable node is left, so that nothing can be moved and there "
+            f"is no score. {counted(len(names), 'instance')} stay as they are: {', '.join(names)}"
+        )
+    before = group.health_before
+    if request.evacuate and before and not (before.primaries or before.secondaries):
+        nothing = "No moves: no instance has an unusable node (-E)."
+    if left and nothing == texts.BALANCED:
+        nothing = texts.UNMOVED
+    return texts.group_text(group, nothing, no_headers=no_headers) + "".join(
+        map(texts.for_terminal, _left_lines(left))
+    )
+
+
+def _left_lines(left: Sequence[Left]) -> Iterator[str]:
+    """One line for each node, role and reason."""
+    lines = dict[tuple[str, str, str, str], list[str]]()
+    for one in left:
+        key = (one.node, one.condition, one.role, one.why)
+        lines.setdefault(key, []).append(one.instance)
+    for (node, condition, role, why), names in lines.items():
+        yield f"Left on {node} ({condition}), {role} of {', '.join(names)}: {why}"
 
 
 def _unexplained(plan: BalancePlan, sets: JobSets, options: argparse.Namespace) -> str:
@@ -184,14 +224,18 @@ def _total(moves: int, copied: int, sets: JobSets) -> str:
     return f"{counted(moves, 'move')}, {texts.gib(copied)} GiB to be copied, {number}\n"
 
 
-def as_json(plan: BalancePlan, sets: JobSets) -> bytes:
+def as_json(plan: BalancePlan, sets: JobSets, request: Balance) -> bytes:
     """Everything as one JSON object; disk in MiB."""
     found = steps(plan.cluster, plan.jobs)
     data = {
         "info": plan.info,
         "moves": len(found),
         "copied": sum(step.copied for step in found),
-        "groups": [texts.group_as_data(group) for group in plan.groups],
+        "groups": [
+            texts.group_as_data(group)
+            | {"left": [one._asdict() for one in left_by(group, plan.cluster, request)]}
+            for group in plan.groups
+        ],
         "steps": [step._asdict() for step in found],
         "job_sets": sets,
     }

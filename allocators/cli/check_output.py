@@ -17,6 +17,7 @@ from ganeti_steward.allocators.cli.texts import (
 )
 from ganeti_steward.allocators.health import outage, troubles
 from ganeti_steward.allocators.health.counts import Checked, Counts
+from ganeti_steward.allocators.health.left import has_usable_node
 from ganeti_steward.allocators.health.troubles import Item, Trouble
 from ganeti_steward.allocators.jobs.job_sets import job_sets
 from ganeti_steward.allocators.state.names import short_names
@@ -109,7 +110,7 @@ def as_text(report: Report, options: argparse.Namespace) -> str:
     parts = [_verdict(report, options) + "".join(_lines(report, short, options))]
     if report.failed:
         parts.append(_outages(report, short))
-    parts += [_group(group, short, options) for group in report.groups]
+    parts += [_group(group, report.cluster, short, options) for group in report.groups]
     if len(report.groups) > 1:
         rows = _rows(*report.sums, simulated=not options.no_simulation)
         parts += [table(_headings("All groups", options), rows)] if rows else []
@@ -235,11 +236,14 @@ def _rows(before: Counts, after: Counts, *, simulated: bool) -> list[tuple[str, 
     return [(word, *map(str, numbers)) for (word, _), numbers in rows if any(numbers)]
 
 
-def _group(group: Checked, short: Mapping[str, str], options: argparse.Namespace) -> str:
+def _group(
+    group: Checked, cluster: Cluster, short: Mapping[str, str], options: argparse.Namespace
+) -> str:
     balance, simulated = group.balance, not options.no_simulation
     rows = _rows(Counts.of(group.before), Counts.of(group.after), simulated=simulated)
-    score = (f"score (never below {balance.bound:.8f})", f"{balance.score_before:.8f}")
-    rows.append((*score, f"{balance.score_after:.8f}") if simulated else score)
+    if not group.unusable or has_usable_node(balance, cluster):
+        score = (f"score (never below {balance.bound:.8f})", f"{balance.score_before:.8f}")
+        rows.append((*score, f"{balance.score_after:.8f}") if simulated else score)
     lines = [table(_headings(f"Group {balance.group}", options), rows)]
     if group.unusable:
         names = [f"{short.get(one.name, one.name)} ({one.condition})" for one in group.unusable]

@@ -185,6 +185,8 @@ def _compared(places: Sequence[Place], short: Mapping[str, str]) -> str:
 
 #: Why a plan has no moves.
 BALANCED: Final = "Balanced: no allowed move lowers the score."
+#: The same where something is left on unusable nodes.
+UNMOVED: Final = "No moves: none is allowed that lowers the score."
 
 #: The fields of a list of moves: name -> heading.
 FIELDS: Final = {
