@@ -122,7 +122,7 @@ class _Rules:
         )
         return (*found, *others)
 
-    def costs(self, cluster: Cluster, instance: Instance) -> Mapping[tuple[str, str], float]:
+    def costs(self, cluster: Cluster, instance: Instance) -> Mapping[tuple[str, str, str], float]:
         return self._rules.costs(cluster, instance)
 
 

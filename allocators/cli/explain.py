@@ -18,6 +18,14 @@ from ganeti_steward.allocators.cli.allocator_options import (
     add_passed_options,
     option,
 )
+from ganeti_steward.allocators.cli.explanation_text import (
+    VERDICTS,
+    View,
+    answer_line,
+    explanation_text,
+    seen_nodes,
+    verdict_rows,
+)
 from ganeti_steward.allocators.cli.texts import BAD, GOOD, for_terminal, painted
 from ganeti_steward.allocators.kept_requests import WHICH, described, kept_request
 from ganeti_steward.core.builtins import ALLOCATION
@@ -34,7 +42,7 @@ from ganeti_steward.core.model.answer import Answer, Outcome
 from ganeti_steward.core.model.explanation import Explained, Explanation
 from ganeti_steward.core.model.options import parse_options
 
-VERBOSE: Final = "a row for each node, with full names and without limit of width"
+VERBOSE: Final = "a row for each node, with full names, and the components of the scores"
 
 #: What --json prints.
 AS_DATA: Final = "the whole explanation as data; with -o the fields of nodes"
@@ -60,7 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = "only what speaks for or against this node; may be given several times"
     option(parser, "-n, --node NODE", text, several=True)
     option(parser, "-v, --verbose", VERBOSE)
-    add_field_options(parser, texts.VERDICTS, json=AS_DATA)
+    add_field_options(parser, VERDICTS, json=AS_DATA)
     add_advice_options(parser)
     add_passed_options(parser)
 
@@ -82,16 +90,14 @@ def run(options: argparse.Namespace) -> int:
     cluster, request = read_message(raw)
     case = Case(request, cluster, passed)
     advice = advice_on(case, outcome, config, options)
-    nodes = texts.seen_nodes(options.node, outcome.explanations)
+    nodes = seen_nodes(options.node, outcome.explanations)
     if is_list(options):
-        rows = list(texts.verdict_rows(outcome.explanations, nodes))
-        print_fields(options, texts.VERDICTS, tuple(texts.VERDICTS), rows)
+        rows = list(verdict_rows(outcome.explanations, nodes))
+        print_fields(options, VERDICTS, tuple(VERDICTS), rows)
     elif options.json:
         sys.stdout.buffer.write(as_json(outcome, advice))
     else:
-        sys.stdout.write(
-            heading + as_text(outcome, texts.View(options.verbose, nodes)) + advice.text
-        )
+        sys.stdout.write(heading + as_text(outcome, View(options.verbose, nodes)) + advice.text)
     return EXIT_OK
 
 
@@ -138,12 +144,17 @@ def as_json(outcome: Outcome, advice: FoundAdvice) -> bytes:
     return orjson.dumps(data, option=orjson.OPT_INDENT_2) + b"\n"
 
 
-def as_text(outcome: Outcome, view: texts.View = texts.View()) -> str:  # noqa: B008 -- it cannot be changed
-    """The outcome and its explanations for people."""
+def as_text(outcome: Outcome, view: View = View()) -> str:  # noqa: B008 -- it cannot be changed
+    """The answer, then its explanations for people."""
     word = "successful" if isinstance(outcome, Answer) else "failed"
     colour = GOOD if isinstance(outcome, Answer) else BAD
-    parts = [painted(for_terminal(f"Request {word}: {outcome.info}"), colour)]
-    parts += [_one(_without(one, outcome.info), view) for one in outcome.explanations]
+    answer = answer_line(outcome.explanations) if isinstance(outcome, Answer) else ""
+    short = bool(answer) and not view.verbose
+    first = answer if short else outcome.info
+    parts = [painted(for_terminal(f"Request {word}: {first}"), colour)]
+    parts += [_one(_without(one, outcome.info), view, first) for one in outcome.explanations]
+    # Ganeti shows it its user, with the notes of plugins.
+    parts += [for_terminal(f"Info: {outcome.info}")] if short else []
     return "\n".join(parts)
 
 
@@ -152,9 +163,9 @@ def _without(one: Explained, printed: str) -> Explained:
     return replace(one, notes=tuple(note for note in one.notes if note not in printed))
 
 
-def _one(explanation: Explained, view: texts.View) -> str:
+def _one(explanation: Explained, view: View, printed: str) -> str:
     return (
-        texts.explanation_text(explanation, view)
+        explanation_text(explanation, view, printed)
         if isinstance(explanation, Explanation)
         else texts.group_text(explanation)
     )

@@ -14,6 +14,7 @@ from ganeti_steward.allocators.cli.allocator_options import (
     option,
 )
 from ganeti_steward.allocators.cli.explain import AS_DATA, VERBOSE, advice_on, as_json, as_text
+from ganeti_steward.allocators.cli.explanation_text import VERDICTS, View, verdict_rows
 from ganeti_steward.allocators.cli.instance_options import (
     NAME,
     add_instance_options,
@@ -21,7 +22,7 @@ from ganeti_steward.allocators.cli.instance_options import (
     instance_request,
     known_template,
 )
-from ganeti_steward.allocators.cli.texts import VERDICTS, View, moves_script, verdict_rows
+from ganeti_steward.allocators.cli.texts import moves_script
 from ganeti_steward.core.builtins import ALLOCATION
 from ganeti_steward.core.commands.cluster_options import add_source_options, read_source
 from ganeti_steward.core.commands.configuration import configuration

@@ -86,8 +86,8 @@ def _place_shown(placement: Placement, place: RankedPlace) -> Place:
     after = placement.state.placed(placement.demand, place.primary, place.secondary)
     scorer = Scorer(after, placement.scope)
     components, costs = scorer.components(), placement.cost_of(place)
-    if costs:
-        components["site_costs"] = costs
+    shares = placement.cost_shares(place).items()
+    components |= {f"site_costs:{plugin}": cost for plugin, cost in shares if cost}
     stuck = placement.test.newly_stuck(after, place.nodes) if placement.test else []
     return Place(
         nodes=after.frame.node_names(place.nodes),

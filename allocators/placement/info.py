@@ -243,11 +243,9 @@ def limits_text(placement: Placement) -> str:
 
 
 def sizes(have: int, need: int) -> str:
-    """What is needed and the most that is free, in GiB or, where that looks equal, in MiB."""
-    first, second = (f"{mib / 1024:.1f}".removesuffix(".0") for mib in (have, need))
-    if first != second:
-        return f"{second} GiB needed, most free {first} GiB"
-    return f"{need + 1} MiB needed, most free {have} MiB"
+    """What is needed and the most that is free, in MiB as in all other sentences on an answer."""
+    # Of a resource of which 1 MiB has to be left the last one does not count.
+    return f"{need if have < need else need + 1} MiB needed, most free {have} MiB"
 
 
 def count_failures(placement: Placement, trial: GroupTrial) -> Counter[str]:

@@ -21,7 +21,7 @@ from ganeti_steward.allocators.score.global_n1 import CapacityTest, PlaceFilter,
 from ganeti_steward.allocators.score.ranked_places import PairPlaces, RankedPlace, SinglePlaces
 from ganeti_steward.allocators.score.score import Scorer
 from ganeti_steward.core.model.cluster import ALLOC_POLICIES
-from ganeti_steward.core.model.site_rules import PRIMARY, SECONDARY
+from ganeti_steward.core.model.site_rules import PRIMARY, ROLES, SECONDARY
 
 if TYPE_CHECKING:
     from ganeti_steward.allocators.state.arrays import Mask
@@ -90,6 +90,15 @@ class Placement(NamedTuple):
         costs = self.terms.costs
         second = costs[SECONDARY][place.secondary] if place.secondary >= 0 else 0.0
         return float(costs[PRIMARY][place.primary] + second)
+
+    def cost_shares(self, place: RankedPlace) -> dict[str, float]:
+        """Plugin -> its part of `cost_of`."""
+        names, found = self.state.frame.node_names(place.nodes), dict[str, float]()
+        roles = dict(zip(ROLES, names, strict=False))
+        for (node, role, plugin), cost in self.terms.shares.items():
+            if roles.get(role) == node:
+                found[plugin] = found.get(plugin, 0.0) + cost
+        return found
 
 
 class Placer:

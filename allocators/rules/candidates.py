@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -36,6 +37,8 @@ class Terms(NamedTuple):
     """drop the soft rules of the primary (--ignore-soft-errors)"""
     fault: str = ""
     """why a plugin lets no node serve at all; every node is banned then, too"""
+    shares: Mapping[tuple[str, str, str], float] = MappingProxyType({})
+    """(node, role, plugin) -> its part of the costs"""
 
 
 class Verdicts(NamedTuple):
@@ -92,9 +95,10 @@ def terms_of(
     for (role, rule), reasons in by_rule.items():
         bans[role].append(_ban_check(rule, "FailTags", reasons, frame.size))
     costs = {role: np.zeros(frame.size) for role in ROLES}
-    for (name, role), cost in site_rules.costs(cluster, instance).items():
+    shares = site_rules.costs(cluster, instance)
+    for (name, role, _), cost in shares.items():
         costs[role][cluster.node_index[name]] += cost
-    return Terms(bans, costs, _restriction(frame, restrict_to), forced, fault)
+    return Terms(bans, costs, _restriction(frame, restrict_to), forced, fault, shares)
 
 
 def _ban_check(rule: str, failure: str, reasons: Mapping[int, str], size: int) -> Check:

@@ -26,7 +26,7 @@ class MoreBans:
         """What the rules return, with the own bans first."""
         return (*self._bans, *self._rules.bans(cluster, instance))
 
-    def costs(self, cluster: Cluster, instance: Instance) -> Mapping[tuple[str, str], float]:
+    def costs(self, cluster: Cluster, instance: Instance) -> Mapping[tuple[str, str, str], float]:
         """What the rules return."""
         return self._rules.costs(cluster, instance)
 

@@ -69,14 +69,14 @@ class PluginRules:
             found = (*found, *bans) if found else bans
         return found
 
-    def costs(self, cluster: Cluster, instance: Instance) -> Mapping[tuple[str, str], float]:
+    def costs(self, cluster: Cluster, instance: Instance) -> Mapping[tuple[str, str, str], float]:
         """What the weigh hooks return, weighted and added up; raises PluginError."""
-        total: dict[tuple[str, str], float] = {}
+        total: dict[tuple[str, str, str], float] = {}
         for name, given in self._results("steward_weigh", cluster, instance):
             weight = self._config.weigh.get(name, 1.0)
             for one in given:
                 place, cost = check_cost(name, one, cluster)
-                total[place] = total.get(place, 0.0) + weight * cost
+                total[*place, name] = total.get((*place, name), 0.0) + weight * cost
         return total
 
     def annotating(self, cluster: Cluster) -> list[str]:

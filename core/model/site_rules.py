@@ -52,8 +52,8 @@ class SiteRules(Protocol):
     def bans(self, cluster: Cluster, instance: Instance) -> tuple[Ban | NoPlace, ...]:
         """Nodes that may not serve; raises PluginError."""
 
-    def costs(self, cluster: Cluster, instance: Instance) -> Mapping[tuple[str, str], float]:
-        """(node, role) -> weighted cost to add to the score; raises PluginError."""
+    def costs(self, cluster: Cluster, instance: Instance) -> Mapping[tuple[str, str, str], float]:
+        """(node, role, plugin) -> weighted cost to add to the score; raises PluginError."""
 
 
 class NoSiteRules:
@@ -63,6 +63,6 @@ class NoSiteRules:
         """None."""
         return ()
 
-    def costs(self, cluster: Cluster, instance: Instance) -> Mapping[tuple[str, str], float]:
+    def costs(self, cluster: Cluster, instance: Instance) -> Mapping[tuple[str, str, str], float]:
         """None."""
         return {}

@@ -73,5 +73,5 @@ def test_the_main_command_in_a_clean_copy(tmp_path: Path) -> None:
         timeout=600,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("Request successful: Selected group: default")
+    assert done.stdout.startswith("Request successful: new1.lab on node2.lab/node1.lab, ")
     assert "setup: ready: .venv/bin/gnt-steward" in done.stderr

@@ -205,6 +205,8 @@ def test_costs_of_plugins(front: Front) -> None:
     assert printed["result"] == ["node5.lab"]
     groups = {group["name"]: group for group in printed["explanations"][0]["groups"]}
     assert groups["rack2"]["places"][0]["nodes"] == ["node5.lab"]
+    # Whose cost it is, and with which part.
+    assert groups["rack2"]["places"][0]["components"]["site_costs:prefer"] == -3
 
 
 def test_verdict_of_a_plugin(front: Front) -> None:
@@ -226,15 +228,15 @@ def test_verdict_of_a_plugin(front: Front) -> None:
 def test_options_as_ganeti_passes_them(front: Front) -> None:
     file = front.message(capture("allocate-drbd"))
     done = front("explain", "--option=--restrict-allocation-to=node4.lab,node6.lab", file)
-    assert re.search(r"^Chosen: node[46].lab/node[46].lab$", done.out, re.MULTILINE)
+    assert re.search(r"^Request successful: \S+ on node[46].lab/node[46].lab,", done.out)
     assert re.search(r"restriction +not among the nodes allowed$", done.out, re.MULTILINE)
 
 
 def test_several_options(front: Front) -> None:
     file = front.message(no_capacity())
     done = front("explain", "--option=--no-capacity-checks", "--option=--surely-unknown", file)
-    assert "\nChosen: node6.lab\n" in done.out
-    assert done.out.split("\n")[0].endswith("(options ignored: --surely-unknown)")
+    assert "Request successful: inst4.lab on node6.lab, score 2.23917147 (" in done.out
+    assert done.out.rstrip().endswith("(options ignored: --surely-unknown)")
 
 
 def test_faulty_option(front: Front) -> None:
@@ -280,7 +282,10 @@ def test_last_with_its_options(front: Front) -> None:
     front.configure(keep=5)
     file = front.message(no_capacity())
     front.allocate(file, "--no-capacity-checks")
-    assert "\nChosen: node6.lab\n" in front("explain", "--last").out
+    assert (
+        "Request successful: inst4.lab on node6.lab, score 2.23917147 ("
+        in front("explain", "--last").out
+    )
     narrower = front("explain", "--last", "--option=--restrict-allocation-to=node4.lab")
     assert "\nChosen: none\n" in narrower.out
 

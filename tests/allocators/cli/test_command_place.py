@@ -167,7 +167,8 @@ def test_a_hypervisor_the_cluster_does_not_have(front: Front) -> None:
 def test_text(front: Front) -> None:
     done = front("place", *WANTED, "--file", front.message(cluster()))
     assert done.status == 0
-    assert done.out.startswith("Request successful: Selected group: ")
+    assert done.out.startswith("Request successful: web1.lab on node")
+    assert "\nInfo: Selected group: " in done.out
     assert "\nInstance web1.lab: drbd, 4096 MiB memory, 2 vcpus, 20608 MiB disk" in done.out
     assert "\nBest places " in done.out
 

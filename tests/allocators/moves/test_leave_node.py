@@ -69,7 +69,7 @@ def test_a_third_node_that_is_full() -> None:
     assert found.moves[0].keeps_copy
     assert not found.copies_impossible
     found = leave(made, [instance("b", "n2", "n1")])
-    reason = "0/1 nodes fit: 1 disk (10.1 GiB needed, most free 4.9 GiB)"
+    reason = "0/1 nodes fit: 1 disk (10368 MiB needed, most free 5000 MiB)"
     assert found.stays == (("b", f"its copy does not fit on a third node: {reason}"),)
 
 
@@ -171,7 +171,7 @@ def test_what_fits_not_even_later_is_impossible() -> None:
     made = nodes(3)
     on_them = [instance("a", "n1", memory=20000)]
     found = leave(made, on_them, passing=frozenset({"n3"}), reserved={"n2"})
-    reason = "0/2 nodes fit: 2 memory (19.5 GiB needed, most free 16 GiB)"
+    reason = "0/2 nodes fit: 2 memory (20000 MiB needed, most free 16384 MiB)"
     assert found.impossible == (("a", reason),)
     assert not found.blocked
 

@@ -26,8 +26,11 @@ def filled(state: str) -> Json:
 @pytest.mark.parametrize(
     ("state", "memory"),
     [
-        ("up", "4 memory (8 GiB needed, most free 4 GiB)"),
-        ("down", "4 memory (8 GiB needed, most free 4 GiB with stopped and forthcoming instances "),
+        ("up", "4 memory (8192 MiB needed, most free 4096 MiB)"),
+        (
+            "down",
+            "4 memory (8192 MiB needed, most free 4096 MiB with stopped and forthcoming instances ",
+        ),
     ],
 )
 def test_memory_of_stopped_instances(state: str, memory: str) -> None:
@@ -41,7 +44,7 @@ def test_the_largest_amount_is_of_a_node_that_was_refused_for_it() -> None:
     node.update(total_memory=4608, free_memory=4096)
     sent["instances"].pop("full-n4.test")
     sent["instances"]["full-n1.test"]["memory"] = 10240
-    assert "(8 GiB needed, most free 6 GiB with stopped and" in outcome(sent).info
+    assert "(8192 MiB needed, most free 6144 MiB with stopped and" in outcome(sent).info
 
 
 def test_the_primary_without_a_secondary_is_named() -> None:

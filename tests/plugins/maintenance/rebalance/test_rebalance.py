@@ -231,7 +231,7 @@ class Banning:
     def bans(self, cluster: object, instance: object) -> tuple[Ban, ...]:
         return tuple(Ban("n3", role, "test", "is not for this") for role in ROLES)
 
-    def costs(self, cluster: object, instance: object) -> dict[tuple[str, str], float]:
+    def costs(self, cluster: object, instance: object) -> dict[tuple[str, str, str], float]:
         return {}
 
 

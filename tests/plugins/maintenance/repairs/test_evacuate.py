@@ -186,7 +186,7 @@ def test_what_cannot_move_is_named_after_the_others_have_moved() -> None:
         "file": "its disks are on this node only (template file)",
         "kept": "it has the tag maintd:off",
         "plain": "its disks are on this node only (template plain)",
-        "vast": "0/2 nodes fit: 2 memory (15.6 GiB needed, most free 15 GiB)",
+        "vast": "0/2 nodes fit: 2 memory (16000 MiB needed, most free 15384 MiB)",
     }
     assert found.reason.startswith("4 of 4 instances on n1 cannot be moved: file: its disks are")
 
@@ -297,5 +297,5 @@ def test_a_place_that_never_comes_is_no_reason_to_wait() -> None:
     )
     found = plan(ILL, now)
     assert isinstance(found, Failed)
-    reason = "0/2 nodes fit: 1 memory (16.6 GiB needed, most free 16 GiB), 1 under repair"
+    reason = "0/2 nodes fit: 1 memory (17000 MiB needed, most free 16384 MiB), 1 under repair"
     assert found.unmovable == (("vast", reason),)
