@@ -325,7 +325,8 @@ def _innermost(err: BaseException) -> str:
     inner: object = err
     while isinstance(inner, BaseException):
         err = inner
-        causes = (getattr(err, "reason", None), err.__cause__, *err.args)
+        # urllib3 1.26, that of Debian 12, names no cause.
+        causes = (getattr(err, "reason", None), err.__cause__, *err.args, err.__context__)
         inner = next((cause for cause in causes if isinstance(cause, BaseException)), None)
     if isinstance(err, ConnectionRefusedError):
         return "RAPI is stopped: nothing listens there; start ganeti-rapi on the master"
