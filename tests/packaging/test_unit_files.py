@@ -12,7 +12,7 @@ from typing import Any, Final
 import pytest
 from asserting import some
 from installed import need
-from packaging_tools import PACKAGING, UNITS
+from packaging_tools import UNITS
 from paths import ROOT
 
 SYSTEMD: Final = ROOT / "contrib" / "systemd"
@@ -86,7 +86,7 @@ def test_a_denied_call_ends_nothing(name: str) -> None:
 
 
 def test_a_purge_leaves_no_lock() -> None:
-    text = (PACKAGING / "debian" / "postrm").read_text()
+    text = (ROOT / "debian" / "ganeti-steward.postrm").read_text()
     assert all(place in text for place in ("/run/ganeti-steward", "/var/lib/ganeti-steward"))
 
 
