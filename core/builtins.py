@@ -183,34 +183,18 @@ BUILT_INS: Final = (
         "ganeti_steward.plugins.filters.actions.holding",
         hooks=("steward_filter_action",),
     ),
-    BuiltIn(
-        "core.commands", "ganeti_steward.core.commands.own_commands", hooks=("steward_commands",)
-    ),
-    BuiltIn(
-        "allocators.commands", "ganeti_steward.allocators.cli.commands", hooks=("steward_commands",)
-    ),
-    BuiltIn(
-        "diagnose.commands", "ganeti_steward.diagnose.cli.commands", hooks=("steward_commands",)
-    ),
-    BuiltIn(
-        "aggregates.commands",
-        "ganeti_steward.plugins.aggregates.cli.commands",
-        hooks=("steward_commands",),
-    ),
-    BuiltIn(
-        "filters.commands",
-        "ganeti_steward.plugins.filters.cli.commands",
-        hooks=("steward_commands",),
-    ),
-    BuiltIn(
-        "maintenance.commands",
-        "ganeti_steward.plugins.maintenance.cli.commands",
-        hooks=("steward_commands",),
-    ),
-    BuiltIn(
-        "exporter.commands",
-        "ganeti_steward.plugins.exporter.cli.commands",
-        hooks=("steward_commands",),
+    *(
+        BuiltIn(f"{name}.commands", module, hooks=("steward_commands",))
+        for name, module in {
+            "core": "ganeti_steward.core.commands.own_commands",
+            "allocators": "ganeti_steward.allocators.cli.commands",
+            "diagnose": "ganeti_steward.diagnose.cli.commands",
+            "aggregates": "ganeti_steward.plugins.aggregates.cli.commands",
+            "shadow": "ganeti_steward.plugins.shadow.cli.commands",
+            "filters": "ganeti_steward.plugins.filters.cli.commands",
+            "maintenance": "ganeti_steward.plugins.maintenance.cli.commands",
+            "exporter": "ganeti_steward.plugins.exporter.cli.commands",
+        }.items()
     ),
 )
 

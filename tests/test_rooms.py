@@ -87,6 +87,7 @@ ORDER: Final[Mapping[str, tuple[str, ...]]] = {
         "daemon",
         "cli",
     ),
+    "plugins/shadow": ("", "cli"),
     "plugins/simulation": ("", "demo", "cli"),
 }
 

@@ -14,6 +14,8 @@ from ask import HAIL, need_hail
 from clusters import cluster
 from programs import HANGING, ended_at_last, is_running, notes, program, wait_until
 
+from ganeti_steward.plugins.shadow.report import comparisons
+
 if TYPE_CHECKING:
     from sites import Capture, Message, Site
 
@@ -49,6 +51,8 @@ def configure(site: Site, kind: str, *names: str, limit: float = 60, more: str =
 def lines(site: Site) -> list[Fields]:
     """The comparisons logged so far."""
     found = [line for line in Path(site.log).read_text().splitlines() if " shadow=" in line]
+    # The report understands each of them.
+    assert len(list(comparisons(found))) == len(found)
     return [_fields(line) for line in found]
 
 
