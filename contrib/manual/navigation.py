@@ -1,12 +1,16 @@
-"""The navigation of the manual's site: every page, in the order of the page ``index.md``."""
+"""The manual's site: its navigation, every page in the order of ``index.md``, and its search."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from mkdocs.plugins import event_priority
+
 if TYPE_CHECKING:
     from mkdocs.config.defaults import MkDocsConfig
+
+_SEARCH: Final = Path(__file__).with_name("search.js")
 
 #: Folder of pages -> title of its section.
 _SECTIONS: Final = {
@@ -26,6 +30,17 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     tops = [folder for folder in _SECTIONS if "/" not in folder]
     config.nav = [{"Start": "index.md"}, *(_section(docs, folder) for folder in tops)]
     return config
+
+
+@event_priority(-100)
+def on_post_build(config: MkDocsConfig) -> None:
+    """Called by mkdocs after its own search is written, which does not work from a disk."""
+    search = Path(config.site_dir) / "search"
+    index = search / "search_index.json"
+    (search / "index.js").write_text(f"const manual_index = {index.read_text()};\n")
+    (search / "main.js").write_text(_SEARCH.read_text())
+    for replaced in (index, search / "worker.js"):
+        replaced.unlink()
 
 
 def _section(docs: Path, folder: str) -> dict[str, list[Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import json
 import re
 import subprocess
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Final
 
 import pytest
 from asserting import some
+from chromium import browser
 from paths import DOCS, ROOT
 
 PAGES: Final = sorted(page.relative_to(DOCS).with_suffix(".html") for page in DOCS.rglob("*.md"))
@@ -54,3 +56,37 @@ def test_code_is_shown_as_code(site: Path) -> None:
         assert [line for line in indented if line not in lines] == [], page
         commands += len(indented)
     assert commands > 100
+
+
+def test_the_search_makes_no_request(site: Path) -> None:
+    """A page of a disk may start no worker, and read nothing but scripts."""
+    search = site / "search"
+    assert {file.name for file in search.iterdir()} == {"index.js", "lunr.js", "main.js"}
+    assert not re.search(r"\bWorker\b|\bfetch\(|XMLHttpRequest", (search / "main.js").read_text())
+    index = json.loads(
+        (search / "index.js").read_text().removeprefix("const manual_index = ").rstrip(";\n")
+    )
+    indexed = {one["location"].partition("#")[0] for one in index["docs"]}
+    assert {str(page) for page in PAGES} <= indexed
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_search_works_from_a_disk_and_stays_in_view(
+    site: Path, scheme: str, tmp_path: Path
+) -> None:
+    with browser(tmp_path / "profile") as page:
+        page.size(1280, 900)
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        page.call("Emulation.setEmulatedMedia", features=features)
+        page.open(f"{(site / 'search.html').as_uri()}?q=drained%20node")
+        page.until("document.querySelectorAll('#mkdocs-search-results article a').length > 3")
+        links = page.run("[...document.querySelectorAll('article a')].map(one => one.href)")
+        assert all(Path(link.partition("#")[0].removeprefix("file://")).is_file() for link in links)
+        page.run("document.querySelector('.wy-side-scroll').scrollTop = 600")
+        top = "document.querySelector('.wy-side-nav-search').getBoundingClientRect().top"
+        assert page.run(top) == 0
+        background = page.run(
+            "getComputedStyle(document.querySelector('.wy-nav-content')).backgroundColor"
+        )
+        assert (sum(map(int, re.findall(r"\d+", background)[:3])) < 150) == (scheme == "dark")
