@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from ganeti_steward.core.needed import Needed
+from ganeti_steward.core.records import NamedTuple
 
 
 class BuiltIn(NamedTuple):

@@ -7,9 +7,10 @@ value after a fault, so that one run reports all of them; the caller raises at t
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from ganeti_steward.core.errors import MAX_FAULTS, BadInput
+from ganeti_steward.core.records import NamedTuple
 
 #: Larger figures (1 EiB in MiB) are faults: sums over a cluster must stay exact.
 LIMIT: Final = 2**40

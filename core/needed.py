@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+
+from ganeti_steward.core.records import NamedTuple
 
 
 class Needed(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from ganeti_steward.allocators.score.final_score import (
 from ganeti_steward.allocators.score.global_n1 import CapacityTest, PlaceFilter
 from ganeti_steward.core.model.cluster import ALLOC_POLICIES
 from ganeti_steward.core.model.site_rules import PRIMARY, SECONDARY
+from ganeti_steward.core.records import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from ganeti_steward.allocators.score.ranked_places import PairPlaces, RankedPlac
 from ganeti_steward.allocators.score.score import Scorer
 from ganeti_steward.core.model.cluster import ALLOC_POLICIES
 from ganeti_steward.core.model.site_rules import PRIMARY, ROLES, SECONDARY
+from ganeti_steward.core.records import NamedTuple
 
 if TYPE_CHECKING:
     from ganeti_steward.allocators.state.arrays import Mask

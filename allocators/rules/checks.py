@@ -7,12 +7,13 @@ order of the list is hail's: the first failing check names the failure.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from ganeti_steward.allocators.state import quantity
 from ganeti_steward.core.model.cluster import NOT_MIRRORED
+from ganeti_steward.core.records import NamedTuple
 
 if TYPE_CHECKING:
     from ganeti_steward.allocators.state.arrays import Ints, Mask

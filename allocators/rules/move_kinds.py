@@ -6,11 +6,12 @@ A kind of move is a sequence of steps and an end state.  The rules of each kind 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from ganeti_steward.allocators.jobs.operations import failover, migrate, replace_secondary
 from ganeti_steward.core.model.cluster import Instance
 from ganeti_steward.core.model.opcodes import Job
+from ganeti_steward.core.records import NamedTuple
 
 if TYPE_CHECKING:
     from ganeti_steward.allocators.state.arrays import NodePair

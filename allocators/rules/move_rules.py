@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from ganeti_steward.allocators.rules.checks import (
 )
 from ganeti_steward.allocators.state import quantity
 from ganeti_steward.core.model.site_rules import PRIMARY, SECONDARY
+from ganeti_steward.core.records import NamedTuple
 
 if TYPE_CHECKING:
     from ganeti_steward.allocators.rules.move_kinds import MoveKind

@@ -8,13 +8,14 @@ will, so that a plan does not prefer nodes that only seem to fail.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ganeti_steward.allocators.score.ranked_places import PairPlaces, SinglePlaces
 from ganeti_steward.allocators.score.score import Scorer
 from ganeti_steward.allocators.state import quantity
+from ganeti_steward.core.records import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable

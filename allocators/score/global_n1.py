@@ -8,7 +8,7 @@ cluster that passes beforehand both questions have the same answer, and one that
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from ganeti_steward.allocators.rules.checks import (
 from ganeti_steward.allocators.score.score import Scorer
 from ganeti_steward.allocators.state import quantity
 from ganeti_steward.core.model.site_rules import PRIMARY, SECONDARY
+from ganeti_steward.core.records import NamedTuple
 
 if TYPE_CHECKING:
     from ganeti_steward.allocators.score.ranked_places import RankedPlace

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ganeti_steward.allocators.score.score import LOCATION_WEIGHT, Scorer
 from ganeti_steward.allocators.state import quantity
+from ganeti_steward.core.records import NamedTuple
 
 if TYPE_CHECKING:
     from ganeti_steward.allocators.rules.candidates import Terms, Verdicts

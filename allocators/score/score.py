@@ -8,12 +8,13 @@ costs the same on any cluster size.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from ganeti_steward.allocators.state import quantity
 from ganeti_steward.allocators.state.frame import LOAD_UNIT, Demand, Frame
+from ganeti_steward.core.records import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -10,11 +10,12 @@ that way, so the same code evaluates all candidates and applies one of them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ganeti_steward.allocators.state import quantity
+from ganeti_steward.core.records import NamedTuple
 
 if TYPE_CHECKING:
     from ganeti_steward.allocators.state.arrays import Ints, NodePair

@@ -7,7 +7,7 @@ keys, with dashes for underscores; a field without default is a key the section 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, NamedTuple, TypeVar, get_args, get_type_hints
+from typing import Any, Final, TypeVar, get_args, get_type_hints
 
 from ganeti_steward.core.config import kinds
 from ganeti_steward.core.config.kinds import (
@@ -21,6 +21,7 @@ from ganeti_steward.core.config.kinds import (
     whole,
 )
 from ganeti_steward.core.json_reader import describe
+from ganeti_steward.core.records import NamedTuple
 
 _Section = TypeVar("_Section", bound=tuple[Any, ...])
 

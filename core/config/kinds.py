@@ -13,9 +13,10 @@ import re
 from collections.abc import Callable, Collection
 from math import inf
 from types import UnionType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from ganeti_steward.core.json_reader import describe, quoted
+from ganeti_steward.core.records import NamedTuple
 
 #: What is wrong with a value; empty when nothing is.
 Check = Callable[[Any], str]

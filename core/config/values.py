@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
+
+from ganeti_steward.core.records import NamedTuple
 
 if TYPE_CHECKING:
     # Looked up by the declaration's reader only: an allocator's start should not pay for it.

@@ -12,12 +12,13 @@ import importlib
 import os
 from collections.abc import Mapping
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from ganeti_steward.core import PROJECT
 from ganeti_steward.core.builtins import PLUGIN_KEYS, BuiltIn, built_in, declaration, target
 from ganeti_steward.core.errors import BadSettings, PluginError
 from ganeti_steward.core.hooks import timed_call
+from ganeti_steward.core.records import NamedTuple
 from ganeti_steward.core.safe_files import UnsafeFile, check_trusted
 
 if TYPE_CHECKING:

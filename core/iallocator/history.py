@@ -12,12 +12,13 @@ import stat
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
 from ganeti_steward.core.errors import StewardError, reason_of
 from ganeti_steward.core.json_reader import quoted
+from ganeti_steward.core.records import NamedTuple
 from ganeti_steward.core.safe_files import make_directory
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final, NamedTuple, NoReturn
+from typing import Any, Final, NoReturn
 
 from ganeti_steward.core import builtins, log
 from ganeti_steward.core.config.load import config_path, load_config
@@ -32,6 +32,7 @@ from ganeti_steward.core.iallocator.history import About, Call, about, record
 from ganeti_steward.core.iallocator.message import write_answer
 from ganeti_steward.core.model.cluster_reader import parse
 from ganeti_steward.core.model.options import Options, parse_cluster_options
+from ganeti_steward.core.records import NamedTuple
 from ganeti_steward.core.safe_files import UnsafeFile, read_in_time, read_limited
 from ganeti_steward.core.version import VERSION
 

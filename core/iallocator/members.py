@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ganeti_steward.core import builtins
 from ganeti_steward.core.errors import COMMAND_PREFIX, PluginError
@@ -21,6 +21,7 @@ from ganeti_steward.core.model.answer import Answer, Outcome, Refusal
 from ganeti_steward.core.model.context import Context
 from ganeti_steward.core.model.requests import HOOKS, TYPE_NAMES, Balance
 from ganeti_steward.core.model.site_rules import NoPlace
+from ganeti_steward.core.records import NamedTuple
 
 if TYPE_CHECKING:
     from typing import Protocol

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from ganeti_steward.core.model.options import Options
 from ganeti_steward.core.model.site_rules import NoSiteRules, SiteRules
+from ganeti_steward.core.records import NamedTuple
 
 
 class Context(NamedTuple):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
+
+from ganeti_steward.core.records import NamedTuple
 
 #: One operation: ``OP_ID`` and its parameters.
 Operation = dict[str, Any]

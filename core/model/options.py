@@ -8,10 +8,11 @@ hail that change the outcome have hail's names (allocation 11).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from ganeti_steward.core.errors import BadInput
 from ganeti_steward.core.json_reader import LIMIT, quoted
+from ganeti_steward.core.records import NamedTuple
 
 #: Options without a value -> the field they set.
 _FLAGS: Final[dict[str, dict[str, Any]]] = {

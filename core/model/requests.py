@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from ganeti_steward.core.model.cluster import Instance
+from ganeti_steward.core.records import NamedTuple
 
 #: What a node evacuation moves: primaries, secondaries, or both.
 PRIMARY_ONLY: Final = "primary-only"
