@@ -120,6 +120,11 @@ def everything(seed: int, nodes: tuple[int, ...] = (4, 5, 6, 8)) -> list[str]:
     ]
 
 
+def ten_of_everything(seed: int) -> list[str]:
+    """The same with ten nodes."""
+    return everything(seed, (10,))
+
+
 def middling(seed: int) -> list[str]:
     """The same with 20 to 40 nodes."""
     return everything(seed, (20, 30, 40))
@@ -196,6 +201,7 @@ def main() -> int:
     parser.add_argument("--small", type=int, default=250, help="number of small clusters")
     parser.add_argument("--ten", type=int, default=20, help="number of clusters of ten nodes")
     parser.add_argument("--all", type=int, default=0, help="number of clusters of all features")
+    parser.add_argument("--all-ten", type=int, default=0, help="the same with ten nodes")
     parser.add_argument("--middling", type=int, default=0, help="the same with 20 to 40 nodes")
     parser.add_argument("--seed", type=int, default=1000, help="the first seed")
     parser.add_argument("--defaults", action="store_true", help="with the limits of the defaults")
@@ -213,6 +219,7 @@ def main() -> int:
         ("small", small, options.small),
         ("ten", ten_nodes, options.ten),
         ("all", everything, options.all),
+        ("all ten", ten_of_everything, options.all_ten),
         ("middling", middling, options.middling),
     ):
         results = []
