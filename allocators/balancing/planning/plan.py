@@ -142,7 +142,7 @@ class GroupPlanner:
             self._without_copies()
             return self._best
         self._offer_path(self._path)
-        if not self._reaches_hbal or (self._group.diskless.any() and self._is_small):
+        if not self._keeps_floor or (self._group.diskless.any() and self._is_small):
             self._offer_path(self._best_moves(as_hbal=False))
         if self._is_small:
             once = self._best_moves(as_hbal=False, once=True)
@@ -254,7 +254,7 @@ class GroupPlanner:
         order = path.order
         for first in ((), tuple(dict.fromkeys(order)), tuple(dict.fromkeys(order[::-1]))[::-1]):
             self._offer(path.there, first, rounds=1)
-            if self._reaches_hbal:
+            if self._keeps_floor:
                 break
         self._offer_parts(path)
         if path.there is not path.placement:
@@ -265,8 +265,8 @@ class GroupPlanner:
 
         Where a longer part cannot be reached, a shorter one mostly can: halving finds the end.
         """
-        group, reached, beyond = self._group, 0, len(path.places) + self._reaches_hbal
-        while beyond - reached > 1 and not self._reaches_hbal:
+        group, reached, beyond = self._group, 0, len(path.places) + self._keeps_floor
+        while beyond - reached > 1 and not self._keeps_floor:
             middle = (reached + beyond) // 2
             group.model.go(group.home)
             for instance, place in zip(path.order[:middle], path.places, strict=False):
@@ -276,8 +276,10 @@ class GroupPlanner:
             reached, beyond = (middle, beyond) if whole else (reached, middle)
 
     @property
-    def _reaches_hbal(self) -> bool:
-        return bool(self._best) and self._best[-1].value <= self._path.value + TOLERANCE
+    def _keeps_floor(self) -> bool:
+        """Whether the best plan is no worse than hbal's path and copies no more on the way."""
+        best = self._value(self._best)
+        return bool(self._best) and not best.worse_than_hbal and not best.copies_more
 
     def _offer(
         self, placement: Placement, first: Sequence[int] = (), rounds: int = _ROUNDS
