@@ -14,6 +14,8 @@ from asserting import some
 from packaging_tools import PACKAGING, UNITS, run
 from paths import ROOT
 
+from ganeti_steward.core.version import VERSION
+
 if TYPE_CHECKING:
     from front import Front
 
@@ -63,7 +65,7 @@ def test_every_unit_is_packaged() -> None:
 
 def test_the_package_has_the_version_of_the_program() -> None:
     (version,) = re.findall(r"^ganeti-steward \((.*)-\d+\)", text("changelog"))
-    assert version == project()["version"]
+    assert version == project()["version"] == VERSION
 
 
 def test_every_dependency_is_one_of_the_package() -> None:
