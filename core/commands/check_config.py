@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
 from ganeti_steward.core import builtins, errors
-from ganeti_steward.core.commands.compared_configuration import print_comparison
+from ganeti_steward.core.commands.compared_configuration import plugin_files, print_comparison
 from ganeti_steward.core.commands.config_texts import reference_page, sample_config
 from ganeti_steward.core.commands.manual import describe
 from ganeti_steward.core.config.declaration import keys
@@ -39,10 +39,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         {
             "gnt-steward check-config": "check the file in use and the plugins it names",
             "gnt-steward check-config new.toml": "check a file before it is copied to the nodes",
-            "gnt-steward check-config --all-nodes": "also compare the file with every node's",
+            "gnt-steward check-config --all-nodes": "also compare all nodes, plugins included",
             "gnt-steward check-config --sample": "print all keys with their defaults",
         },
-        statuses={errors.EXIT_FAILURE: "there is a fault, or a node has another file"},
+        statuses={errors.EXIT_FAILURE: "there is a fault, or a node has another file or plugin"},
     )
     parser.add_argument("file", nargs="?", help="default: the file in use")
     parser.add_argument(
@@ -51,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--all-nodes",
         action="store_true",
-        help="also compare the file with that of every other node, over ssh",
+        help="also compare the file and its plugins with those of every other node, over ssh",
     )
     parser.add_argument(
         "--reference", action="store_true", help="print the reference of all keys, in Markdown"
@@ -75,8 +75,12 @@ def run(options: argparse.Namespace) -> int:
         print(f"{path}: there is no such file; every key has its default")
     elif not faults:
         print(f"{path}: OK")
-    if options.all_nodes and not print_comparison(os.path.abspath(path), raw):
-        return errors.EXIT_FAILURE
+    if options.all_nodes:
+        plugins: Mapping[str, str] = {}
+        with suppress(errors.StewardError):
+            plugins = plugin_files(load_config(path, _LOADING))
+        if not print_comparison(os.path.abspath(path), raw, plugins):
+            return errors.EXIT_FAILURE
     return errors.EXIT_FAILURE if faults else errors.EXIT_OK
 
 

@@ -1,21 +1,28 @@
-"""Whether the configuration of all nodes is that of this one: ``check-config --all-nodes``.
+"""Whether configuration and plugins of all nodes are alike: ``check-config --all-nodes``.
 
-The file of each node is read over ssh as ``gnt-cluster command`` does it.  Ganeti's own files say
+The files of each node are read over ssh as ``gnt-cluster command`` does it.  Ganeti's own files say
 which nodes there are, at which ssh ports, and which host keys they have.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shlex
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from ganeti_steward.core.builtins import built_in
+from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import StewardError, reason_of
 from ganeti_steward.core.ganeti import this_node
+from ganeti_steward.core.hooks.loading import entry_points, named_plugins
 from ganeti_steward.core.json_reader import counted
 from ganeti_steward.core.process.program import run_program
 
@@ -37,21 +44,24 @@ _SHOWN: Final = 5
 _LONGEST: Final = 60
 
 
-def print_comparison(path: str, raw: bytes | None, data: str = this_node.DATA) -> bool:
+def print_comparison(
+    path: str, raw: bytes | None, plugins: Mapping[str, str], data: str = this_node.DATA
+) -> bool:
     """Print a line for each node whose values differ; whether all could be read and agree.
 
-    ``raw``: this node's file, None without one; ``data``: Ganeti's directory.  An offline node is
-    named and does not count.  Raises StewardError.
+    ``raw``: this node's file, None without one; ``plugins``: those of `plugin_files`; ``data``:
+    Ganeti's directory.  An offline node is named and does not count.  Raises StewardError.
     """
     nodes, same = other_nodes(data), 0
-    for found in read_everywhere(path, nodes.online, data):
-        fault = _fault(found, raw)
-        same += not fault
-        if fault:
-            print(f"{found.node}: {fault}")
+    for found in read_everywhere(path, list(plugins), nodes.online, data):
+        faults = [*filter(None, [_fault(found, raw)]), *_other_plugins(found, plugins)]
+        same += not faults
+        if faults:
+            print(f"{found.node}: {'; '.join(faults)}")
     for name in nodes.offline:
         print(f"{name}: not compared, the node is offline")
-    print(f"The same configuration: {same} of {counted(len(nodes.online), 'other node')}.")
+    alike = "configuration and plugins" if plugins else "configuration"
+    print(f"The same {alike}: {same} of {counted(len(nodes.online), 'other node')}.")
     if same < len(nodes.online):
         print(f"gnt-cluster copyfile {path} copies the file of this node to all others.")
     return same == len(nodes.online)
@@ -76,6 +86,19 @@ def _fault(found: NodeFile, raw: bytes | None) -> str:
     return "; ".join([*texts, *more])
 
 
+def _other_plugins(found: NodeFile, plugins: Mapping[str, str]) -> list[str]:
+    """The files of plugins that differ."""
+    lines = found.digests.decode(errors="replace").splitlines()
+    there = {path: digest for digest, _, path in (line.partition("  ") for line in lines)}
+    faults = [
+        f"{path} {'is another one' if path in there else 'is missing'}"
+        for path, digest in plugins.items()
+        if not found.fault and there.get(path) != digest
+    ]
+    more = [f"and {len(faults) - _SHOWN} more files"] if len(faults) > _SHOWN else []
+    return [*faults[:_SHOWN], *more]
+
+
 def _values(table: Mapping[str, Any], path: str = "") -> dict[str, Any]:
     """Every value with its whole path."""
     found: dict[str, Any] = {}
@@ -94,7 +117,25 @@ def _shown(values: Mapping[str, Any], key: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
-# -- the file of one node
+# -- the files of one node
+
+
+def plugin_files(config: Config) -> Mapping[str, str]:
+    """Path -> SHA-256 of each Python file of plugins that are not built in; imports nothing."""
+    modules = {point.name: point.module for point in entry_points()}
+    names = [one.name for one in named_plugins(config) if built_in(one.name) is None]
+    tops = {modules.get(name, name).partition(".")[0] for name in names}
+    files = sorted({file for top in tops for file in _files(top)})
+    return {str(file): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
+
+
+def _files(name: str) -> Iterator[Path]:
+    with suppress(ImportError, ValueError):
+        if spec := find_spec(name):
+            for folder in spec.submodule_search_locations or ():
+                yield from Path(folder).rglob("*.py")
+            if spec.has_location and spec.origin and spec.origin.endswith(".py"):
+                yield Path(spec.origin)
 
 
 class NodeFile(NamedTuple):
@@ -105,6 +146,8 @@ class NodeFile(NamedTuple):
     """None: there is none, or it could not be read"""
     fault: str = ""
     """why it could not be read; empty otherwise"""
+    digests: bytes = b""
+    """what sha256sum prints of the files of plugins"""
 
 
 class Nodes(NamedTuple):
@@ -127,13 +170,24 @@ def other_nodes(data: str) -> Nodes:
     )
 
 
-def read_everywhere(path: str, nodes: Sequence[str], data: str) -> Iterator[NodeFile]:
-    """The file of each of these nodes, in their order."""
+def read_everywhere(
+    path: str, plugins: Sequence[str], nodes: Sequence[str], data: str
+) -> Iterator[NodeFile]:
+    """The file of each of these nodes, in their order, and the digests of files of plugins."""
     options = _options(data)
     pairs = (line.partition("=") for line in this_node.lines(data, "ssconf_ssh_ports"))
     ports = {name: port for name, _, port in pairs if port.isdigit()}
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        yield from pool.map(partial(_read, path, options, ports), nodes)
+        yield from pool.map(partial(_read, _command(path, plugins), options, ports), nodes)
+
+
+def _command(path: str, plugins: Sequence[str]) -> str:
+    """Prints the digests, a zero byte, and the file."""
+    quoted = shlex.quote(path)
+    digests = f"sha256sum -- {shlex.join(plugins)} 2>/dev/null; " if plugins else ""
+    return (
+        f"{digests}printf '\\0'; if test -e {quoted}; then cat {quoted}; else exit {_NO_FILE}; fi"
+    )
 
 
 def _options(data: str) -> list[str]:
@@ -154,9 +208,7 @@ def _options(data: str) -> list[str]:
     ]
 
 
-def _read(path: str, options: Sequence[str], ports: dict[str, str], node: str) -> NodeFile:
-    quoted = shlex.quote(path)
-    command = f"if test -e {quoted}; then cat {quoted}; else exit {_NO_FILE}; fi"
+def _read(command: str, options: Sequence[str], ports: dict[str, str], node: str) -> NodeFile:
     port = [f"-oPort={ports[node]}"] if node in ports else []
     try:
         ended = run_program(
@@ -166,9 +218,10 @@ def _read(path: str, options: Sequence[str], ports: dict[str, str], node: str) -
         return NodeFile(node, None, f"{SSH}: {reason_of(err)}")
     if ended.fault:
         return NodeFile(node, None, ended.fault)
+    digests, _, content = ended.output.partition(b"\0")
     if ended.status == _NO_FILE:
-        return NodeFile(node, None)
+        return NodeFile(node, None, digests=digests)
     if ended.status:
         text = " ".join(ended.errors.decode(errors="replace").split())
         return NodeFile(node, None, text or f"ssh ended with status {ended.status}")
-    return NodeFile(node, ended.output)
+    return NodeFile(node, content, digests=digests)

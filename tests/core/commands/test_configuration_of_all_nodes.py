@@ -26,8 +26,11 @@ for word; do
 done
 echo "$@" >> NOTES
 cd DIRECTORY/$node 2>/dev/null || { echo "connection to $node refused" >&2; exit 255; }
-command=$(echo "$command" | sed s:ORIGINAL:./steward.toml:g)
-exec /bin/sh -c "$command"
+command=$(printf '%s\\n' "$command" | sed 's:ORIGINAL:./steward.toml:g; s:MODULES/:./modules/:g')
+/bin/sh -c "$command" > output
+status=$?
+sed s:./modules/:MODULES/: output
+exit $status
 """
 
 
@@ -43,6 +46,7 @@ class Others:
         self.set("online_nodes", *NODES)
         self.set("node_primary_ips", *(f"{name} 192.0.2.{at}" for at, name in enumerate(NODES)))
         source = SSH.replace("DIRECTORY", str(self._path))
+        source = source.replace("MODULES", str(front.modules))
         self.ssh = program(front.path, "ssh", source.replace("ORIGINAL", str(front.config_file)))
         monkeypatch.setattr(compared_configuration, "SSH", self.ssh)
         monkeypatch.setattr("socket.gethostname", lambda: NODES[0])
@@ -53,9 +57,11 @@ class Others:
     def set(self, name: str, *lines: str) -> None:
         (self.data / f"ssconf_{name}").write_text("".join(f"{line}\n" for line in lines))
 
-    def file(self, node: str, content: bytes | None) -> None:
+    def file(self, node: str, content: bytes | None, plugin: bytes | None = None) -> None:
         directory = self._path / node
-        directory.mkdir(parents=True)
+        (directory / "modules").mkdir(parents=True)
+        if plugin is not None:
+            (directory / "modules" / "mysite_rules.py").write_bytes(plugin)
         if content is not None:
             (directory / "steward.toml").write_bytes(content)
 
@@ -125,3 +131,23 @@ def test_no_ssh(front: Front, others: Others, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(compared_configuration, "SSH", "/nonexistent/ssh")
     done = front("check-config", "--all-nodes")
     assert f"{NODES[1]}: not compared: /nonexistent/ssh: No such file or directory" in done.out
+
+
+def test_plugins_of_each_node(front: Front, others: Others) -> None:
+    """Their files by content, of all that the configuration names."""
+    front.plugin("mysite_rules", "")
+    front.configure('[plugins]\nload = ["mysite_rules"]')
+    file = front.modules / "mysite_rules.py"
+    here = file.read_bytes()
+    plugins = {NODES[1]: here, NODES[2]: here + b"# an older one\n", NODES[4]: here}
+    for name in NODES[1:]:
+        others.file(name, front.config_file.read_bytes(), plugins.get(name))
+    with front.imported():
+        done = front("check-config", "--all-nodes")
+    assert done.status == 1
+    assert done.out.splitlines()[-4:] == [
+        f"{NODES[2]}: {file} is another one",
+        f"{NODES[3]}: {file} is missing",
+        "The same configuration and plugins: 2 of 4 other nodes.",
+        f"gnt-cluster copyfile {front.config_file} copies the file of this node to all others.",
+    ]
