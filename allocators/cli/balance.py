@@ -17,6 +17,7 @@ from ganeti_steward.allocators.cli import allocator_options, run_options, texts
 from ganeti_steward.allocators.health.left import Left, has_usable_node, left_by
 from ganeti_steward.allocators.jobs.job_sets import failing_over, job_sets, script, steps
 from ganeti_steward.allocators.overview.picture import write_plot
+from ganeti_steward.allocators.state.names import short_names
 from ganeti_steward.core.builtins import ALLOCATION
 from ganeti_steward.core.commands.cluster_options import add_source_options, read_source
 from ganeti_steward.core.commands.configuration import configuration
@@ -28,6 +29,7 @@ from ganeti_steward.core.commands.tables import (
     print_fields,
     print_notes,
     table,
+    terminal_width,
 )
 from ganeti_steward.core.commands.terminal import progress
 from ganeti_steward.core.config.values import Config
@@ -194,7 +196,9 @@ def _group_text(
         nothing = "No moves: no instance has an unusable node (-E)."
     if left and nothing == texts.BALANCED:
         nothing = texts.UNMOVED
-    return texts.group_text(group, nothing, no_headers=no_headers) + "".join(
+    short = short_names([node.name for node in cluster.nodes])
+    short |= short_names([instance.name for instance in cluster.instances])
+    return texts.group_text(group, nothing, no_headers=no_headers, short=short) + "".join(
         map(texts.for_terminal, _left_lines(left))
     )
 
@@ -215,7 +219,8 @@ def _unexplained(plan: BalancePlan, sets: JobSets, options: argparse.Namespace) 
     if not found:
         return f"No moves: {plan.info}\n"
     rows = [row[1 : -texts.SCORED] for row in texts.move_rows(found, "")]
-    moves = table(texts.HEADINGS[: -texts.SCORED], rows, no_headers=options.no_headers)
+    headings, width = texts.HEADINGS[: -texts.SCORED], terminal_width()
+    moves = table(headings, rows, no_headers=options.no_headers, width=width)
     return f"{moves}\n{_total(len(found), sum(one.copied for one in found), sets)}"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -41,6 +42,8 @@ from ganeti_steward.core.model.cluster import Cluster, Spec
 from ganeti_steward.core.model.options import Options, parse_options
 from ganeti_steward.core.model.requests import Allocate, Capacity
 
+#: Columns that a wrapped cell has at least.
+_NARROWEST: Final = 24
 #: The fields of a list of sizes: name -> heading; people get the last one below each line.
 _FIELDS: Final = {
     "mode": "Mode",
@@ -207,7 +210,8 @@ def as_text(cluster: Cluster, runs: Sequence[sizes.Filling], options: argparse.N
         ),
     ]
     if options.print_nodes:
-        parts.append(tables.table(*_nodes(cluster, runs, options), no_headers=hidden))
+        nodes, width = _nodes(cluster, runs, options), tables.terminal_width()
+        parts.append(tables.table(*nodes, no_headers=hidden, width=width))
     return "\n".join(parts)
 
 
@@ -222,9 +226,18 @@ def _sizes_text(
     below = _places([step for _, step in steps], short, all_of_them=options.placements)
     lines = tables.table(headings, rows, no_headers=options.no_headers).splitlines(keepends=True)
     text = "" if options.no_headers else lines.pop(0)
-    for line, places in zip(lines, below, strict=True):
-        text += line + (tables.wrapped(f"  {places}") if places else "")
+    for line, row, places in zip(lines, rows, below, strict=True):
+        text += _hanging(line, row[-1]) + (tables.wrapped(f"  {places}") if places else "")
     return text
+
+
+def _hanging(line: str, last: str) -> str:
+    """A line of a table whose last cell, ``last``, is wrapped where the terminal is too narrow."""
+    width, start = tables.terminal_width(), len(line.rstrip("\n")) - len(last)
+    if width is None or len(line) <= width + 1:
+        return line
+    parts = textwrap.wrap(last, max(width - start, _NARROWEST), break_long_words=False)
+    return f"{line[:start]}{(chr(10) + ' ' * start).join(parts)}\n"
 
 
 def _size_rows(

@@ -10,6 +10,7 @@ from ganeti_steward.allocators.cli.texts import (
     BAD,
     GOOD,
     WARN,
+    for_terminal,
     gib,
     group_as_data,
     painted,
@@ -149,7 +150,7 @@ def _balanced(before: Counts, after: Counts) -> str:
 
 def _lines(report: Report, short: Mapping[str, str], options: argparse.Namespace) -> Iterator[str]:
     """One line for each kind of trouble, and what was looked at."""
-    wrap: Callable[[str], str] = (lambda line: f"{line}\n") if options.verbose else wrapped
+    wrap: Callable[[str], str] = for_terminal if options.verbose else wrapped
     for one in report.troubles:
         shown = [_item(item, short) for item in one.items]
         listed = _listed(shown, all_of_them=options.verbose)
@@ -248,8 +249,8 @@ def _group(
     if group.unusable:
         names = [f"{short.get(one.name, one.name)} ({one.condition})" for one in group.unusable]
         line = f"Unusable: {_listed(names, all_of_them=options.verbose)}"
-        lines.append(f"{line}\n" if options.verbose else wrapped(line))
-    return "".join(lines + [f"Note: {note}\n" for note in balance.notes])
+        lines.append(for_terminal(line) if options.verbose else wrapped(line))
+    return "".join(lines + [for_terminal(f"Note: {note}") for note in balance.notes])
 
 
 # Other forms

@@ -9,8 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from ganeti_steward.allocators.cli.texts import for_terminal
 from ganeti_steward.allocators.state.names import short_names
-from ganeti_steward.core.commands.tables import WIDTH, Value, table, wrapped
+from ganeti_steward.core.commands.tables import (
+    WIDTH,
+    Value,
+    table,
+    terminal_width,
+    wrapped,
+)
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.json_reader import quoted
 from ganeti_steward.core.model.explanation import (
@@ -35,7 +42,7 @@ class View(NamedTuple):
     """How much of an explanation is shown."""
 
     verbose: bool = False
-    """a row for each node, full names, and all places with their components, of any width"""
+    """a row for each node, full names, and all places with their components; wide in a pipe"""
     nodes: tuple[str, ...] = ()
     """only the verdicts on these nodes, by full name; empty: all"""
 
@@ -99,7 +106,7 @@ def _answer(one: Explanation) -> str:
 
 
 def _sentence(text: str, view: View) -> str:
-    return f"{text}\n" if view.verbose else wrapped(text)
+    return for_terminal(text) if view.verbose else wrapped(text)
 
 
 def _has_chosen(explanation: Explanation, group: GroupVerdict) -> bool:
@@ -131,7 +138,7 @@ def _group(group: GroupVerdict, view: View, short: Mapping[str, str]) -> str:
         return ""
     summary = f"Group {group.name} ({group.alloc_policy}): {group.summary}"
     text = "\n" + _sentence(summary, view)
-    width = None if view.verbose else WIDTH
+    width = terminal_width() if view.verbose else WIDTH
     if verdicts:
         text += table(HEADINGS, list(_rows(verdicts, short)), width=width)
     if group.places and not view.nodes:

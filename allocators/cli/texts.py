@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, TextIO
 
 from ganeti_steward.allocators.advice.proposals import PlaceObstacle, Proposal, Proposals
@@ -48,6 +49,8 @@ FIELDS: Final = {
     "lowers": "Lowers",
 }
 HEADINGS: Final = tuple(FIELDS.values())[1:]
+#: Those that a narrow terminal does not show, the first one first.
+_LESS: Final = ("Lowers", "Total", "Score", "GiB")
 #: The last headings, which need scores.
 SCORED: Final = 2
 
@@ -66,18 +69,51 @@ def move_rows(moves: Iterable[Move | Step], group: str) -> list[tuple[str, ...]]
     return rows
 
 
-def group_text(group: GroupBalance, nothing: str = BALANCED, *, no_headers: bool = False) -> str:
-    """The plan of one group; ``nothing``: the sentence when there are no moves."""
+def group_text(
+    group: GroupBalance,
+    nothing: str = BALANCED,
+    *,
+    no_headers: bool = False,
+    short: Mapping[str, str] = MappingProxyType({}),
+) -> str:
+    """The plan of one group; ``nothing``: the sentence when there are no moves.
+
+    ``short``: names without their domain, for a terminal.
+    """
     bound = f"no plan gets below {group.bound:.8f}"
-    lines = [f"Group {group.group}: score {group.score_before:.8f}, {bound}\n"]
+    text = for_terminal(f"Group {group.group}: score {group.score_before:.8f}, {bound}")
     if group.moves:
-        rows = [row[1:] for row in move_rows(group.moves, "")]
-        lines.append(table(HEADINGS, rows, no_headers=no_headers, width=terminal_width()))
-        lines.append(f"{_gained(group)}\n")
-    else:
-        lines.append(f"{nothing}\n")
-    notes = [*group.notes, *_not_emptied(group)]
-    return "".join(lines + [f"Note: {note}\n" for note in notes])
+        text += _moves_table(group.moves, short, no_headers=no_headers)
+    after = [_gained(group) if group.moves else nothing]
+    after += [f"Note: {note}" for note in (*group.notes, *_not_emptied(group))]
+    return text + "".join(map(for_terminal, after))
+
+
+def _moves_table(moves: Iterable[Move], short: Mapping[str, str], *, no_headers: bool) -> str:
+    """All columns; on a terminal those that fit, with short names where whole ones do not."""
+    width, rows = terminal_width(), [row[1:] for row in move_rows(moves, "")]
+    text = table(HEADINGS, rows, no_headers=no_headers)
+    if width is None or _columns(text) <= width:
+        return text
+    cells = [[_shortened(cell, short) for cell in row] for row in rows]
+    for left in range(len(_LESS) + 1):
+        shown = [at for at, name in enumerate(HEADINGS) if name not in _LESS[:left]]
+        headings, part = (
+            [HEADINGS[at] for at in shown],
+            [[row[at] for at in shown] for row in cells],
+        )
+        if _columns(table(headings, part, no_headers=no_headers)) <= width:
+            break
+    text = table(headings, part, no_headers=no_headers, width=width)
+    return text + (f"Not shown: {', '.join(_LESS[:left])} (-o prints all)\n" if left else "")
+
+
+def _columns(text: str) -> int:
+    return max(map(len, text.splitlines()))
+
+
+def _shortened(cell: str, short: Mapping[str, str]) -> str:
+    return "/".join(short.get(name, name) for name in cell.split("/"))
 
 
 def _not_emptied(group: GroupBalance) -> Iterator[str]:

@@ -253,11 +253,13 @@ def _print(options: argparse.Namespace, roll: Roll, pace: Pace) -> None:
         tables.print_fields(options, FIELDS, _USUAL, rows)
         if not options.no_headers and options.separator is None and not options.json:
             print(summary(roll))
-            print(
+            text = (
                 f"{_minutes(sum(times))} minutes of moves, at {options.migrated_per_second:g} MiB "
                 f"of memory and {options.copied_per_second:g} MiB of disks a second; the work on "
                 "the nodes comes on top"
             )
+            width = tables.terminal_width()
+            print(tables.wrapped(text, width).rstrip() if width else text)
 
 
 def _minutes(seconds: float) -> str:
