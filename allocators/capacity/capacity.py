@@ -42,9 +42,6 @@ if TYPE_CHECKING:
 #: Copies placed at first before the capacity test looks at them together.
 _BATCH: Final = 32
 
-#: Copies tried together where one more fails the test.
-_LEAPS: Final = (2, 3, 5, 8, 13)
-
 #: Up to so many copies are put on a state one by one.
 _FEW: Final = 64
 
@@ -150,11 +147,7 @@ class _GroupFiller:
         return not self._test.newly_stuck(state, tuple(sorted(changed)))
 
     def _tested(self, found: _PassingCopies, *, by_room: bool) -> _PassingCopies:
-        """Place in batches; where one fails the test, a smaller one, down to single copies.
-
-        What moves off a node goes where the score wants it, so that a few copies more may
-        pass where one does not; larger batches get a last chance, as hspace gives them.
-        """
+        """Place in batches; where one fails the test, a smaller one, down to single copies."""
         batch = _BATCH
         while True:
             more = self._batch(found, batch, by_room=by_room)
@@ -165,7 +158,7 @@ class _GroupFiller:
             elif len(more.pairs) > 1:
                 batch = max(len(more.pairs) // 4, 1)
             else:
-                found = self._leapt(found, by_room=by_room) or self._barred(found, more.pairs[0])
+                found = self._barred(found, more.pairs[0])
 
     def _batch(self, found: _PassingCopies, size: int, *, by_room: bool) -> _Copies | None:
         """So many copies more; None where none fits."""
@@ -176,15 +169,6 @@ class _GroupFiller:
             return None
         after = _PassingCopies(headroom, self._after(found.state, pairs), [*found.placed, *pairs])
         return _Copies(pairs, after, passed=self._passes(after.state, after.placed))
-
-    def _leapt(self, found: _PassingCopies, *, by_room: bool) -> _PassingCopies | None:
-        for size in _LEAPS:
-            more = self._batch(found, size, by_room=by_room)
-            if more is None or len(more.pairs) < size:
-                return None
-            if more.passed:
-                return more.found
-        return None
 
     def _barred(self, found: _PassingCopies, pair: NodePair) -> _PassingCopies:
         """Without the place, or the node, that fails the test alone."""
