@@ -6,8 +6,10 @@ import argparse
 import gzip
 import os
 import sys
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from io import BytesIO
 from typing import Final
 
 from ganeti_steward.core.commands.configuration import configuration
@@ -67,9 +69,12 @@ def _report_options(one: argparse.ArgumentParser) -> None:
 
 
 def _days(text: str) -> float:
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
     if not 0 < value <= 36500:
-        raise argparse.ArgumentTypeError("it has to be above 0")
+        raise argparse.ArgumentTypeError(f"a number of days above 0 is expected, not {text!r}")
     return value
 
 
@@ -112,8 +117,8 @@ def _lines(path: str) -> Iterator[str]:
     try:
         raw = read_regular(path, _LONGEST)
         if path.endswith(".gz"):
-            raw = gzip.decompress(raw)
-    except (EOFError, OSError, UnsafeFile) as err:
+            raw = gzip.GzipFile(fileobj=BytesIO(raw)).read(_LONGEST)
+    except (EOFError, OSError, UnsafeFile, zlib.error) as err:
         raise StewardError(f"{path}: {reason_of(err)}") from None
     return iter(raw.decode(errors="replace").splitlines())
 

@@ -120,7 +120,12 @@ def test_nothing_is_compared(front: Front, tmp_path: Path) -> None:
     broken.write_text("no archive")
     assert "x.gz: " in front("shadow", "report", str(broken)).err
     assert "a log" not in missing.err
-    assert front("shadow", "report", "--days", "x").status == 2
+    damaged = tmp_path / "y.gz"
+    damaged.write_bytes(gzip.compress(b"x" * 1000)[:10] + b"y" * 30)
+    assert "y.gz: " in front("shadow", "report", str(damaged)).err
+    wrong = front("shadow", "report", "--days", "x")
+    assert wrong.status == 2
+    assert "a number of days above 0 is expected, not 'x'" in wrong.err
 
 
 def test_no_log_is_configured(front: Front) -> None:
