@@ -12,7 +12,7 @@ from ganeti_steward.core.config.load import config_path, load_config
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.luxi import Luxi
 from ganeti_steward.core.ganeti.sources import Source
-from ganeti_steward.core.ganeti.this_node import DATA
+from ganeti_steward.core.ganeti.this_node import DATA, master_name
 from ganeti_steward.core.model.cluster import Cluster, Instance
 from ganeti_steward.core.model.job_state import SUCCESS, JobState
 from ganeti_steward.plugins.maintenance.cli.cluster import daemon_address
@@ -98,6 +98,8 @@ def _disk_troubles(found: Mapping[str, DiskHealth]) -> Iterator[Trouble]:
 def _look_at_reports(cluster: Cluster) -> Looked:
     try:
         settings = load_config(config_path(), ("maintd",)).section(Maintd)
+        if not (settings.address or master_name(DATA)):
+            return Looked((), (f"{_REPORTS} (the master is not known on this machine)",))
         status = fetch_status(daemon_address(settings, DATA), settings.port)
         return Looked(tuple(_report_troubles(status, cluster)), ())
     except StewardError as err:

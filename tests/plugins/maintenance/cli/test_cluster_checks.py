@@ -113,6 +113,14 @@ def test_no_daemon_answers() -> None:
     )
 
 
+def test_a_machine_that_knows_no_master(front: Front, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The hint of other commands, an option with the address, would not help here."""
+    front.configure("")
+    monkeypatch.setattr(cluster_checks, "master_name", lambda _: "")
+    found = cluster_checks.look(live(), disks=False)
+    assert found.skipped[1] == "the reports of nodes (the master is not known on this machine)"
+
+
 @pytest.fixture
 def server(front: Front) -> Iterator[StatusServer]:
     server = StatusServer(StatusApplication(Status(NOW), lambda: 60, lambda: NOW), "127.0.0.1", 0)
