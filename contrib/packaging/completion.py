@@ -6,8 +6,8 @@
 
 In Debian the first belongs in /usr/share/bash-completion, the second in /usr/share/zsh.
 Names of nodes, node groups and instances come from Ganeti's ssconf files where these are readable,
-which is on the nodes of a cluster.  Incidents, filter rules and tags come from luxid, which answers
-root on the master.
+which is on the nodes of a cluster.  Aggregates, incidents, filter rules and tags come from luxid,
+which answers root on the master.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from man_pages import sub_parsers
 from ganeti_steward.core.commands.main import parser as front_door
 from ganeti_steward.core.model.cluster import DISK_TEMPLATES
 
-NODES, GROUPS, INSTANCES, MEMBERS, INCIDENTS, RULES, TAGS, TEMPLATES = (
+NODES, GROUPS, INSTANCES, MEMBERS, AGGREGATES, INCIDENTS, RULES, TAGS, TEMPLATES = (
     dict.fromkeys(("bash", "zsh"), f"_gnt_steward_{what}")
     for what in (
         *("nodes", "groups", "instances", "members"),
-        *("incidents", "rules", "tags", "templates"),
+        *("aggregates", "incidents", "rules", "tags", "templates"),
     )
 )
 #: Metavar, or name of an argument without one, -> what completes it.
@@ -40,6 +40,7 @@ COMPLETED: Mapping[str, Mapping[str, str]] = {
     "instance": INSTANCES,
     "NAME,...": INSTANCES,
     "member": MEMBERS,
+    "aggregate": AGGREGATES,
     "uuid": INCIDENTS,
     "UUID": RULES,
     "TAG,...": TAGS,
@@ -59,6 +60,7 @@ COMPLETED: Mapping[str, Mapping[str, str]] = {
 #: What luxid knows; the same for both shells.
 QUERIES = f"""\
 _gnt_steward_known() {{ gnt-steward "$@" --no-headers 2>/dev/null; }}
+_gnt_steward_all_aggregates() {{ _gnt_steward_known aggregate list -o name; }}
 _gnt_steward_all_incidents() {{ _gnt_steward_known incident list -o uuid,node --separator ' '; }}
 _gnt_steward_all_rules() {{ _gnt_steward_known filter list -o uuid; }}
 _gnt_steward_all_tags() {{ gnt-cluster search-tags . 2>/dev/null | cut -d' ' -f2- | sort -u; }}
@@ -80,6 +82,7 @@ _gnt_steward_instances() { _gnt_steward_of "$1" "$(_gnt_steward_read instance_li
 _gnt_steward_members() {
   _gnt_steward_of "$1" "$(_gnt_steward_read node_list; _gnt_steward_group_names)"
 }
+_gnt_steward_aggregates() { _gnt_steward_of "$1" "$(_gnt_steward_all_aggregates)"; }
 _gnt_steward_incidents() { _gnt_steward_of "$1" "$(_gnt_steward_all_incidents)"; }
 _gnt_steward_rules() { _gnt_steward_of "$1" "$(_gnt_steward_all_rules)"; }
 _gnt_steward_tags() { _gnt_steward_of "$1" "$(_gnt_steward_all_tags)"; }
@@ -93,6 +96,7 @@ _gnt_steward_nodes() { _sequence compadd - ${(f)"$(_gnt_steward_read node_list)"
 _gnt_steward_groups() { _sequence compadd - ${(f)"$(_gnt_steward_group_names)"} }
 _gnt_steward_instances() { _sequence compadd - ${(f)"$(_gnt_steward_read instance_list)"} }
 _gnt_steward_members() { _gnt_steward_nodes; _gnt_steward_groups }
+_gnt_steward_aggregates() { compadd - ${=$(_gnt_steward_all_aggregates)} }
 _gnt_steward_incidents() { compadd - ${=$(_gnt_steward_all_incidents)} }
 _gnt_steward_rules() { compadd - ${=$(_gnt_steward_all_rules)} }
 _gnt_steward_tags() { _sequence compadd - ${=$(_gnt_steward_all_tags)} }

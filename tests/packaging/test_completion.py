@@ -41,6 +41,7 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "gnt-cluster": 'test "$*" = "search-tags ." && printf "%s\\n" "/cluster a" "/nodes/n b"',
         "gnt-steward": """case "$*" in
             "incident list -o uuid,node --separator   --no-headers") echo 5f3a-1 node1.lab;;
+            "aggregate list -o name --no-headers") printf '%s\\n' licensed lab;;
             "filter list -o uuid --no-headers") printf '%s\\n' 77aa-1 77ab-2;;
             *) exit 1;;
         esac""",
@@ -91,6 +92,8 @@ def test_bash(data: Path, line: str, expected: list[str]) -> None:
     [
         ("gnt-steward incident ack ", ["5f3a-1", "node1.lab"]),
         ("gnt-steward incident show no", ["node1.lab"]),
+        ("gnt-steward aggregate add l", ["licensed", "lab"]),
+        ("gnt-steward aggregate show li", ["licensed"]),
         ("gnt-steward filter delete 77a", ["77aa-1", "77ab-2"]),
         ("gnt-steward place --tags a,", ["a,a", "a,b"]),
         ("gnt-steward place --disk-template d", ["diskless", "drbd"]),

@@ -106,7 +106,9 @@ def _describe_show(parser: argparse.ArgumentParser) -> None:
         },
     )
     parser.add_argument(
-        "name", help="its members or aggregates, and which instances may go where and why not"
+        "name",
+        metavar="aggregate",
+        help="its members or aggregates, and which instances may go where and why not",
     )
     parser.add_argument("-v", "--verbose", action="store_true", help="all names, not the first few")
 
@@ -132,7 +134,7 @@ def _describe_change(parser: argparse.ArgumentParser) -> None:
             f"{parser.prog} licensed rack2 --dry-run": "print the tags only",
         },
     )
-    parser.add_argument("name", help="the aggregate")
+    parser.add_argument("name", metavar="aggregate", help="its name")
     parser.add_argument("member", nargs="+", help=_MEMBERS)
     parser.add_argument("--dry-run", action="store_true", help="only print what would be done")
     add_reason_option(parser)
