@@ -94,6 +94,18 @@ def test_the_structure(name: str) -> None:
     assert all(after <= before + 1 for before, after in pairwise(levels))
 
 
+@pytest.mark.parametrize("name", pages.ALL)
+def test_no_two_landmarks_have_one_name(name: str) -> None:
+    """What axe calls landmark-unique."""
+    regions = [
+        attributes.get("aria-label") or attributes.get("aria-labelledby", "")
+        for tag, attributes in page(pages.ALL[name]()).elements
+        if tag == "section" or attributes.get("role") == "region"
+    ]
+    assert all(regions)
+    assert len(regions) == len({*regions})
+
+
 def test_every_picture_and_field_has_a_name() -> None:
     document = page(pages.busy())
     pictures = [one for one in document.all("svg") if one.get("role") == "img"]
