@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from itertools import groupby
 from typing import Final, NamedTuple
 
 from ganeti_steward.allocators.overview.amounts import KINDS, Filled, percent
 from ganeti_steward.core.version import VERSION
 from ganeti_steward.plugins.maintenance.edges.history import AuditEntry
 from ganeti_steward.plugins.maintenance.edges.status import (
+    RoundLine,
     Status,
     cause_of,
     observation_word,
@@ -134,6 +136,16 @@ class HeldView(NamedTuple):
     """what is held back, and the sentence"""
 
 
+class RoundsView(NamedTuple):
+    """One round, or several in a row that started nothing, did not fail and held back as much."""
+
+    numbers: str
+    """``17``, or ``17 to 36``"""
+    seconds: float
+    """of the longest"""
+    last: RoundLine
+
+
 class PageView(NamedTuple):
     """The whole page."""
 
@@ -156,6 +168,8 @@ class PageView(NamedTuple):
     planned: bool
     """whether the bars show something planned"""
     history: tuple[AuditEntry, ...]
+    rounds: tuple[RoundsView, ...]
+    """the last ones, the latest first"""
     version: str = VERSION
 
 
@@ -199,7 +213,22 @@ def view(status: Status, fault: str, now: int) -> PageView:
         folded=len(nodes) > _UNFOLDED,
         planned=any(view.whole and view.whole.after for view in groups),
         history=status.history[: -_OF_ALL - 1 : -1],
+        rounds=tuple(_rounds(status.recent)),
     )
+
+
+def _rounds(recent: Iterable[RoundLine]) -> Iterator[RoundsView]:
+    """The latest first."""
+    for _, alike in groupby(reversed(tuple(recent)), _outcome):
+        lines = tuple(alike)
+        first, last = lines[-1].number, lines[0].number
+        numbers = str(last) if first == last else f"{first} to {last}"
+        yield RoundsView(numbers, max(one.seconds for one in lines), lines[0])
+
+
+def _outcome(line: RoundLine) -> tuple[int, int]:
+    """Equal for rounds that make one row: the number of one that did something is its own."""
+    return (line.number if line.started or line.fault else 0), line.held
 
 
 def _urgency(incident: Incident) -> tuple[bool, bool, int]:

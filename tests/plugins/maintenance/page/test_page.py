@@ -22,7 +22,7 @@ from ganeti_steward.plugins.maintenance.edges.history import AuditEntry
 from ganeti_steward.plugins.maintenance.edges.status import RoundLine, Status
 from ganeti_steward.plugins.maintenance.page.http import StatusApplication, StatusServer
 from ganeti_steward.plugins.maintenance.page.render import Page
-from ganeti_steward.plugins.maintenance.page.view import duration, moment
+from ganeti_steward.plugins.maintenance.page.view import duration, moment, view
 from ganeti_steward.plugins.model.routine import RoutineJob
 from ganeti_steward.plugins.model.task import Held
 from ganeti_steward.plugins.model.world import Refused
@@ -193,6 +193,20 @@ def test_a_group_without_nodes() -> None:
     status = pages.busy()
     words = page(status._replace(overview=(*status.overview, empty))).words
     assert "Group empty 0 nodes, memory unknown, disk unknown, CPU unknown" in words
+
+
+def test_rounds_that_did_nothing_are_one_row() -> None:
+    """A round that started something or failed, and one that held back more, are not lost."""
+
+    def line(number: int, started: int = 0, held: int = 0, fault: str = "") -> RoundLine:
+        return RoundLine(number, NOW - (9 - number) * SECOND, number / 10, started, held, fault)
+
+    recent = (line(1), line(2), line(3, 2), line(4, 1), line(5), line(6, fault="no luxid"), line(7))
+    rounds = view(Status(NOW, recent=(*recent, line(8), line(9, held=1))), "", NOW).rounds
+    assert [one.numbers for one in rounds] == ["9", "7 to 8", "6", "5", "4", "3", "1 to 2"]
+    assert (rounds[1].seconds, rounds[1].last.ended) == (0.8, NOW - SECOND)
+    quiet = page(pages.quiet())
+    assert "101 to 120" in quiet.words
 
 
 def test_many_nodes() -> None:
