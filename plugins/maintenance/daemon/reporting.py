@@ -9,11 +9,11 @@ from itertools import chain
 from typing import Final
 
 from ganeti_steward.allocators.jobs.job_sets import steps
-from ganeti_steward.allocators.overview.amounts import Overview
 from ganeti_steward.core.model.cluster import Cluster
 from ganeti_steward.core.model.opcodes import MOVES, Operation
 from ganeti_steward.core.service.sd_notify import notify
 from ganeti_steward.plugins.filters.actions.changes import Releases
+from ganeti_steward.plugins.maintenance.daemon.figures import Drawn, Moves, drawn, figures_of
 from ganeti_steward.plugins.maintenance.daemon.parts import Round
 from ganeti_steward.plugins.maintenance.edges.audit import INCIDENTS, OBJECTS, Audit, KeptRow
 from ganeti_steward.plugins.maintenance.edges.history import AuditEntry, ReportedStates, Trail
@@ -27,9 +27,6 @@ from ganeti_steward.plugins.model.progress import Emptied, empties, still_there
 from ganeti_steward.plugins.model.routine import RoutineJob
 from ganeti_steward.plugins.model.task import Held, Task
 from ganeti_steward.plugins.model.world import Reported, World
-
-#: Instance -> the nodes it is being moved to, primary first.
-Moves = Mapping[str, tuple[str, ...]]
 
 
 def moves_under_way(before: Moves, outcome: Round) -> Moves:
@@ -66,22 +63,6 @@ def _is_move(operation: Operation, cluster: Cluster) -> bool:
     if kind not in MOVES or operation["instance_name"] not in cluster.instance_index:
         return False
     return not MOVES[kind].copies or "remote_node" in operation
-
-
-def overview_of(world: World, moves: Moves) -> Overview:
-    """Each group and node now, and when these moves are done."""
-    # They import the engine, which a daemon without work does without until the first round.
-    from ganeti_steward.allocators.overview.filled import overview, with_placed
-    from ganeti_steward.allocators.state.load import load
-
-    cluster = world.cluster
-    now = load(cluster, None, 0)
-    placed = [
-        (cluster.instance(name), nodes)
-        for name, nodes in moves.items()
-        if name in cluster.instance_index and {*nodes} <= {*cluster.node_index}
-    ]
-    return overview(now, with_placed(now, placed))
 
 
 _log: Final = logging.getLogger(__name__)
@@ -145,7 +126,10 @@ class StatusReport:
                 routine=outcome.world.routine,
                 waiting=outcome.waiting,
                 nodes={uuid: node.name for uuid, node in outcome.world.nodes.items()},
-                overview=self._overview(outcome.world, outcome),
+            )
+            picture = self._drawn(outcome.world, outcome)
+            status = status._replace(
+                overview=picture.overview, figures=figures_of(outcome.world, picture.scores)
             )
         self._status = status
         self._publish(status)
@@ -163,14 +147,14 @@ class StatusReport:
         number, started = self._status.rounds + 1, len(outcome.started) + len(outcome.routine)
         return RoundLine(number, ended, outcome.seconds, started, len(outcome.held), outcome.fault)
 
-    def _overview(self, world: World, outcome: Round) -> Overview:
+    def _drawn(self, world: World, outcome: Round) -> Drawn:
         try:
             self._moves = moves_under_way(self._moves, outcome)
-            return overview_of(world, self._moves)
+            return drawn(world, self._moves)
         except Exception:
             # A picture that cannot be drawn hides nothing else.
             _log.exception("how full the nodes are cannot be shown")
-            return ()
+            return Drawn()
 
 
 class AuditReport:

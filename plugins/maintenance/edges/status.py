@@ -40,6 +40,22 @@ class RoundLine(NamedTuple):
     """why it failed; empty when it did not"""
 
 
+class Figures(NamedTuple):
+    """The cluster in a few figures, of what the round has read anyway."""
+
+    cluster: str = ""
+    """the cluster's name; empty: not known"""
+    down: tuple[str, ...] = ()
+    """names of the instances that should run and do not"""
+    checked: int = 0
+    """instances whose disks were checked lately: those of nodes under repair, and those that
+    routine work looks at"""
+    degraded: tuple[str, ...] = ()
+    """names of those of them whose disks are degraded"""
+    scores: tuple[tuple[str, float], ...] = ()
+    """name and score of each group with usable nodes; the smaller, the more even"""
+
+
 class Status(NamedTuple):
     """What the status page, the metrics and the commands show; replaced after each round."""
 
@@ -82,6 +98,8 @@ class Status(NamedTuple):
     """the latest entries of the audit log, the latest last"""
     overview: Overview = ()
     """how full each group and node is; empty as long as the cluster has not been read"""
+    figures: Figures = Figures()
+    """the cluster in a few figures"""
 
     def held_for(self, subject: str) -> list[Held]:
         """What was not done for an incident (its uuid), a node, a plugin or the cluster."""
@@ -182,6 +200,7 @@ def daemon_json(status: Status) -> dict[str, Any]:
     return {
         "mode": status.mode,
         "pause": status.pause,
+        "cluster": _figures_json(status.figures),
         "started": status.started,
         "round": {
             "number": status.rounds,
@@ -202,6 +221,16 @@ def daemon_json(status: Status) -> dict[str, Any]:
         ],
         "routine": [_routine_json(job) for job in status.routine],
         "held": [held_json(held) for held in status.held],
+    }
+
+
+def _figures_json(figures: Figures) -> dict[str, Any]:
+    return {
+        "name": figures.cluster,
+        "instances-down": list(figures.down),
+        "disks-checked": figures.checked,
+        "disks-degraded": list(figures.degraded),
+        "scores": dict(figures.scores),
     }
 
 

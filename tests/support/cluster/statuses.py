@@ -7,7 +7,7 @@ from typing import Final
 from ganeti_steward.allocators.overview.amounts import Amount, Filled, FilledGroup
 from ganeti_steward.plugins.maintenance.edges.history import AuditEntry
 from ganeti_steward.plugins.maintenance.edges.poll import Poll
-from ganeti_steward.plugins.maintenance.edges.status import RoundLine, Status
+from ganeti_steward.plugins.maintenance.edges.status import Figures, RoundLine, Status
 from ganeti_steward.plugins.model.incident import Incident, Submission
 from ganeti_steward.plugins.model.progress import Emptied
 from ganeti_steward.plugins.model.routine import RoutineJob
@@ -80,6 +80,7 @@ STATUS: Final = Status(
             NOW, "change", INCIDENT.uuid, "uuid-1", "node1.lab", "started", "noted", "pending", "it"
         ),
     ),
+    figures=Figures("cluster1.lab", ("web2",), 2, ("web1",), (("default", 1.5),)),
     overview=(
         FilledGroup(
             Filled("default", _AMOUNTS), (Filled("node1.lab", _AMOUNTS, (), ("drained",)),)

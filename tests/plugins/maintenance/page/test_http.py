@@ -194,6 +194,8 @@ def test_the_daemon() -> None:
     assert found == {
         "mode": "act",
         "pause": "new switch",
+        "cluster": {"name": "cluster1.lab", "instances-down": ["web2"], "disks-checked": 2}
+        | {"disks-degraded": ["web1"], "scores": {"default": 1.5}},
         "started": STATUS.started,
         "round": {"number": 9, "ended": NOW - 30 * SECOND, "seconds": 0.5, "fault": ""},
         "rounds": [

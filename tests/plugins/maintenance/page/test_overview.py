@@ -5,21 +5,26 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from worlds import NOW, SECOND, incident, instance, node, world
+from worlds import NOW, SECOND, incident, instance, node, with_instance, world
 
+from ganeti_steward.allocators.balancing.planning.plan_balance import plan_balance
 from ganeti_steward.allocators.jobs.operations import migrate
 from ganeti_steward.allocators.overview.amounts import Overview
+from ganeti_steward.core.config.values import Config
+from ganeti_steward.core.model.options import Options
+from ganeti_steward.core.model.requests import Balance
 from ganeti_steward.plugins.maintenance.daemon import reporting
+from ganeti_steward.plugins.maintenance.daemon.figures import Drawn, drawn, figures_of
 from ganeti_steward.plugins.maintenance.daemon.parts import Round
 from ganeti_steward.plugins.maintenance.daemon.reporting import (
     StatusReport,
     moves_under_way,
-    overview_of,
 )
 from ganeti_steward.plugins.maintenance.edges.poll import NOTHING
 from ganeti_steward.plugins.maintenance.edges.status import Status
 from ganeti_steward.plugins.maintenance.engine.decision import Decision, RoutineStarted, Started
 from ganeti_steward.plugins.maintenance.harep.health import repair_job
+from ganeti_steward.plugins.model.disks import DiskHealth
 from ganeti_steward.plugins.model.incident import Incident, Submission
 from ganeti_steward.plugins.model.operations import set_tags
 from ganeti_steward.plugins.model.progress import Emptied
@@ -92,11 +97,31 @@ def test_moves_that_only_observe_mode_holds() -> None:
 
 
 def test_the_figures() -> None:
-    found = memory(overview_of(WORLD, MOVED))
+    found = memory(drawn(WORLD, MOVED).overview)
     assert found == {"n1": [1024, 0], "n2": [0, 1024], "n3": [1024, 1024]}
-    assert memory(overview_of(WORLD, {})) == {"n1": [1024], "n2": [0], "n3": [1024]}
+    assert memory(drawn(WORLD, {}).overview) == {"n1": [1024], "n2": [0], "n3": [1024]}
     gone = {"web3": ("n1",), "web1": ("n2", "n9")}
-    assert memory(overview_of(WORLD, gone)) == memory(overview_of(WORLD, {}))
+    assert memory(drawn(WORLD, gone).overview) == memory(drawn(WORLD, {}).overview)
+
+
+def test_the_cluster_in_figures() -> None:
+    """Disks count only where a check was made lately."""
+    seen = with_instance(WORLD, "web2", status="ERROR_down")
+    disks = {
+        "web1": DiskHealth(NOW - SECOND, ("disk 0 is degraded on n2",)),
+        "web2": DiskHealth(NOW - 3600 * SECOND, ("disk 0 is degraded on n1",)),
+        "gone": DiskHealth(NOW, ("disk 0 is degraded on n1",)),
+    }
+    found = figures_of(seen._replace(disks=disks), drawn(seen, {}).scores)
+    assert (found.down, found.checked, found.degraded) == (("web2",), 1, ("web1",))
+    ((group, score),) = found.scores
+    plan = plan_balance(Balance(), seen.cluster, Config(), Options())
+    assert [(one.group, one.score_before) for one in plan.groups] == [(group, score)]
+
+
+def test_a_group_without_usable_nodes_has_no_score() -> None:
+    offline = [one._replace(offline=True) for one in NODES]
+    assert drawn(world(offline, []), {}).scores == ()
 
 
 def report(published: list[Status]) -> StatusReport:
@@ -126,10 +151,10 @@ def test_the_status_after_rounds() -> None:
 def test_a_picture_that_cannot_be_drawn_hides_nothing(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def broken(*_: object) -> Overview:
+    def broken(*_: object) -> Drawn:
         raise KeyError("n1")
 
-    monkeypatch.setattr(reporting, "overview_of", broken)
+    monkeypatch.setattr(reporting, "drawn", broken)
     published: list[Status] = []
     with caplog.at_level(logging.ERROR):
         report(published)(round_of())
