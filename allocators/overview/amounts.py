@@ -12,6 +12,10 @@ CPU: Final = "CPU"
 KINDS: Final = ("memory", "disk", CPU)
 
 
+#: The note of a node without room for the instances of a failing one.
+FAILS_N1: Final = "fails N+1"
+
+
 class Amount(NamedTuple):
     """How much of one resource is used; MiB for memory and disk, virtual CPUs for CPU."""
 

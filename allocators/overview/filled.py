@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from ganeti_steward.allocators.overview.amounts import (
+    FAILS_N1,
     KINDS,
     Amount,
     Filled,
@@ -19,9 +20,6 @@ from ganeti_steward.allocators.state import quantity
 if TYPE_CHECKING:
     from ganeti_steward.allocators.state.state import State
     from ganeti_steward.core.iallocator.request_types import Placed
-
-
-_FAILS: Final = "fails N+1"
 
 
 def overview(now: State, after: State | None = None) -> Overview:
@@ -45,7 +43,7 @@ def with_placed(now: State, placed: Iterable[Placed]) -> State | None:
 def _group(name: str, nodes: list[Filled]) -> FilledGroup:
     now = _sums([one.now for one in nodes])
     after = _sums([one.after for one in nodes]) if any(one.after for one in nodes) else ()
-    failing = sum(_FAILS in one.notes for one in nodes)
+    failing = sum(FAILS_N1 in one.notes for one in nodes)
     notes = (f"{failing} of {len(nodes)} nodes fail N+1",) if failing else ()
     return FilledGroup(Filled(name, now, after, notes), tuple(nodes))
 
@@ -59,7 +57,7 @@ def _node(now: State, after: State | None, at: int) -> Filled:
     node = now.frame.cluster.nodes[at]
     notes = [node.condition] if node.condition else []
     if node.usable and now.now[quantity.FAILS, at]:
-        notes.append(_FAILS)
+        notes.append(FAILS_N1)
     later = () if after is None else _amounts(after, at)
     return Filled(node.name, _amounts(now, at), later, tuple(notes))
 

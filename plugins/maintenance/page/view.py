@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from itertools import groupby
+from itertools import groupby, islice
 from typing import Final, NamedTuple
 
 from ganeti_steward.allocators.overview.amounts import KINDS, Filled, percent
 from ganeti_steward.core.version import VERSION
-from ganeti_steward.plugins.maintenance.edges.history import AuditEntry
+from ganeti_steward.plugins.maintenance.edges.history import CHANGE, TASK, AuditEntry
 from ganeti_steward.plugins.maintenance.edges.status import (
     RoundLine,
     Status,
@@ -18,8 +18,9 @@ from ganeti_steward.plugins.maintenance.edges.status import (
     observation_word,
     reported_object,
 )
+from ganeti_steward.plugins.maintenance.page.verdict import Verdict, degraded, failing, verdict
 from ganeti_steward.plugins.model.cause import cause
-from ganeti_steward.plugins.model.incident import BAD, Incident, Submission
+from ganeti_steward.plugins.model.incident import BAD, WARN, Incident, Submission
 from ganeti_steward.plugins.model.progress import progress
 from ganeti_steward.plugins.model.routine import RoutineJob
 from ganeti_steward.plugins.model.task import Held
@@ -146,10 +147,21 @@ class RoundsView(NamedTuple):
     last: RoundLine
 
 
+class Tile(NamedTuple):
+    """One figure of the first lines."""
+
+    name: str
+    value: str
+    look: str = ""
+
+
 class PageView(NamedTuple):
     """The whole page."""
 
     status: Status
+    verdict: Verdict
+    tiles: tuple[Tile, ...]
+    """the cluster in figures"""
     fault: str
     """why the daemon does not count as healthy; empty when it does"""
     now: int
@@ -157,9 +169,15 @@ class PageView(NamedTuple):
     incidents: tuple[IncidentView, ...] | None
     """those with something to do or to look at first; None: not read yet"""
     work: tuple[Work, ...]
+    """of routine work; that of incidents is with them"""
+    tasks: int
+    """that are under way, those of incidents included"""
     ended: tuple[RoutineJob, ...]
     """jobs of routine work that ended within the last hour, the latest first"""
     held: tuple[HeldView, ...]
+    """not what is held of an incident, which is with it; silent agents first"""
+    held_elsewhere: int
+    """what is held of incidents"""
     groups: tuple[GroupView, ...]
     observed: tuple[tuple[str, str, int], ...]
     """look, word and number of nodes"""
@@ -168,6 +186,7 @@ class PageView(NamedTuple):
     planned: bool
     """whether the bars show something planned"""
     history: tuple[AuditEntry, ...]
+    """the latest first, without what is with an incident"""
     rounds: tuple[RoundsView, ...]
     """the last ones, the latest first"""
     version: str = VERSION
@@ -177,44 +196,88 @@ class PageView(NamedTuple):
 _OF_INCIDENT: Final = 20
 _OF_ALL: Final = 50
 
+#: ns between a task and the record of the change that it makes.
+_SAME: Final = 60 * _SECOND
+
+#: Scores that are shown; there is one of each group.
+_SCORES: Final = 4
+
+#: The brake of nodes without a valid report.
+_SILENT: Final = "silent"
+
 #: Nodes up to which all groups are open.
 _UNFOLDED: Final = 60
 
 #: What an observation means for the colour of its word.
-_LOOKS: Final = {"healthy": "good", "ill": "bad", "silent": "warn", "refused": "warn"}
+_LOOKS: Final = {"healthy": "good", "ill": BAD, "silent": WARN, "refused": WARN}
+_WORST: Final = (BAD, WARN, "", "good")
 
 
 def view(status: Status, fault: str, now: int) -> PageView:
     """``fault``: see `PageView.fault`; ``now``: ns since the epoch."""
     incidents = status.incidents
-    names = {
-        incident.uuid: f"{incident.node_name}: {incident.action}" for incident in incidents or ()
-    }
+    known = {incident.uuid for incident in incidents or ()}
+    shown = tuple(_incident(one, status) for one in sorted(incidents or (), key=_urgency))
+    work = tuple(_routine(job) for job in status.routine if job.open)
     nodes = {name: _node(name, uuid, status) for uuid, name in status.nodes.items()}
     observed = Counter((view.look, view.word) for view in nodes.values())
     groups = tuple(_groups(status, nodes))
     return PageView(
         status=status,
+        verdict=verdict(status, fault),
+        tiles=tuple(_tiles(status)),
         fault=fault,
         now=now,
-        incidents=None
-        if incidents is None
-        else tuple(_incident(incident, status) for incident in sorted(incidents, key=_urgency)),
-        work=(
-            *(_work(task, incident) for incident in incidents or () for task in incident.open),
-            *(_routine(job) for job in status.routine if job.open),
-        ),
+        incidents=None if incidents is None else shown,
+        work=work,
+        tasks=sum(len(one.work) for one in shown) + len(work),
         ended=tuple(
             one for one in sorted(status.routine, key=lambda one: -one.number) if not one.open
         ),
-        held=_held(status.held, names),
+        held=_held(tuple(one for one in status.held if one.subject not in known)),
+        held_elsewhere=sum(one.subject in known for one in status.held),
         groups=groups,
-        observed=tuple((look, word, n) for (look, word), n in sorted(observed.items())),
+        observed=tuple(
+            (look, word, number)
+            for (look, word), number in sorted(
+                observed.items(), key=lambda one: (_WORST.index(one[0][0]), one[0])
+            )
+        ),
         folded=len(nodes) > _UNFOLDED,
         planned=any(view.whole and view.whole.after for view in groups),
-        history=status.history[: -_OF_ALL - 1 : -1],
+        history=_latest((one for one in status.history if one.incident not in known), _OF_ALL),
         rounds=tuple(_rounds(status.recent)),
     )
+
+
+def _tiles(status: Status) -> Iterator[Tile]:
+    """Only figures that are known."""
+    figures = status.figures
+    if status.overview:
+        lacking, down = failing(status), len(figures.down)
+        yield Tile("Instances down", str(down), BAD if down else "")
+        number = f"{len(lacking)} nodes fail" if len(lacking) > 1 else "1 node fails"
+        yield Tile("N+1", number if lacking else "holds", WARN if lacking else "")
+        yield Tile("Degraded disks", degraded(status), WARN if figures.degraded else "")
+    several = len(figures.scores) > 1
+    scores = [
+        f"{name} {score:.2f}" if several else f"{score:.2f}" for name, score in figures.scores
+    ]
+    if scores:
+        more = f" and {len(scores) - _SCORES} more" if len(scores) > _SCORES else ""
+        yield Tile("Score (smaller is better)", ", ".join(scores[:_SCORES]) + more)
+
+
+def _latest(entries: Iterable[AuditEntry], number: int) -> tuple[AuditEntry, ...]:
+    """So many at most, the latest first; a task and the change that it makes are one."""
+    found = tuple(entries)
+    changes = {(one.incident, one.reason): one.at for one in found if one.kind == CHANGE}
+    left = (
+        one
+        for one in reversed(found)
+        if one.kind != TASK or abs(one.at - changes.get((one.incident, one.reason), 0)) > _SAME
+    )
+    return tuple(islice(left, number))
 
 
 def _rounds(recent: Iterable[RoundLine]) -> Iterator[RoundsView]:
@@ -247,7 +310,7 @@ def _incident(incident: Incident, status: Status) -> IncidentView:
         reported=json.dumps(reported_object(incident, seen), indent=2, ensure_ascii=False),
         work=tuple(_work(task, incident) for task in incident.open),
         held=tuple(status.held_for(incident.uuid)),
-        history=mine[: -_OF_INCIDENT - 1 : -1],
+        history=_latest(mine, _OF_INCIDENT),
     )
 
 
@@ -264,13 +327,10 @@ def _routine(job: RoutineJob) -> Work:
     return Work(job.submitted, subject, job.step, f"job {job.number}", uses)
 
 
-def _held(held: tuple[Held, ...], names: dict[str, str]) -> tuple[HeldView, ...]:
-    """``names``: uuid of an incident -> what to call it."""
+def _held(held: tuple[Held, ...]) -> tuple[HeldView, ...]:
     by_brake: dict[str, list[tuple[str, str]]] = {}
-    for one in held:
-        by_brake.setdefault(one.brake, []).append(
-            (names.get(one.subject, one.subject), one.sentence)
-        )
+    for one in sorted(held, key=lambda one: one.brake != _SILENT):
+        by_brake.setdefault(one.brake, []).append((one.subject, one.sentence))
     return tuple(HeldView(brake, tuple(found)) for brake, found in by_brake.items())
 
 

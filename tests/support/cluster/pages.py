@@ -15,7 +15,7 @@ from ganeti_steward.allocators.state.load import load
 from ganeti_steward.core.iallocator.message import read_message
 from ganeti_steward.plugins.maintenance.edges.history import AuditEntry
 from ganeti_steward.plugins.maintenance.edges.poll import Poll
-from ganeti_steward.plugins.maintenance.edges.status import RoundLine, Status
+from ganeti_steward.plugins.maintenance.edges.status import Figures, RoundLine, Status
 from ganeti_steward.plugins.model.incident import Incident, Submission
 from ganeti_steward.plugins.model.routine import RoutineJob
 from ganeti_steward.plugins.model.task import Held
@@ -55,6 +55,9 @@ def quiet(nodes: int = 12, moved: int = 0) -> Status:
             RoundLine(100 + n, NOW - (20 - n) * MINUTE, 0.4, 0, 0, "") for n in range(1, 21)
         ),
         overview=shown,
+        figures=Figures(
+            "cluster1.example.com", scores=tuple((one.whole.name, 1.5) for one in shown)
+        ),
     )
 
 

@@ -83,7 +83,8 @@ def test_the_structure(name: str) -> None:
     tags = Counter(tag for tag, _ in document.elements)
     single = ("html", "head", "h1", "main", "header", "footer", "style", "script")
     assert {tags[one] for one in single} == {1}
-    assert ("title", "Ganeti Steward: maintenance") in document.texts
+    assert ("title", "Ganeti Steward: maintenance of cluster1.example.com") in document.texts
+    assert ("h1", "cluster1.example.com: maintenance") in document.texts
     assert document.all("html") == [{"lang": "en"}]
     ids = [attributes["id"] for _, attributes in document.elements if "id" in attributes]
     assert len(ids) == len(set(ids))
@@ -132,8 +133,11 @@ def test_nothing_comes_from_elsewhere() -> None:
         assert not any(name.startswith("on") for name in attributes)
     targets = [one["href"] for one in document.all("a")]
     assert {*targets} == {
-        *("", "#live", "1/status", "1/daemon", "1/jobs", "1/nodes", "1/history", "metrics")
+        *("", "#live", "1/status", "1/daemon", "1/jobs", "1/nodes", "1/history", "metrics"),
+        *("#incidents", "#nodes"),
     }
+    ids = {attributes.get("id") for _, attributes in document.elements}
+    assert {one[1:] for one in targets if one.startswith("#")} <= ids
     assert document.all("link") == []
 
 
@@ -171,12 +175,34 @@ def test_an_incident_names_its_cause_and_progress() -> None:
     assert '{"disk": "sda"} 2 of 4 moved, moving web1' in page(STATUS).words
 
 
+def test_an_event_is_shown_once() -> None:
+    """What belongs to an incident is with it, and a task and its change are one line."""
+    status = pages.busy()
+    busy = page(status).words
+    for entry in status.history:
+        assert busy.count(entry.reason) == 1 or entry.kind == "held", entry
+    assert busy.count("1 node is under repair, the limit is 1") == 2, "now, and since when"
+    assert busy.count("move (jobs 4711, 4712)") == 1
+    assert "For incidents: 1, listed with them." in busy
+    assert "Of incidents: 2, listed with them." in busy
+    assert "Tasks under way 2" in busy
+    gone = page(status._replace(incidents=())).words
+    assert gone.count("it reports evacuate") == 1
+
+
+def test_silent_agents_come_before_what_is_held_all_the_time() -> None:
+    held = [Held("node1", brake, brake) for brake in ("window", "most-nodes", "silent")]
+    shown = view(Status(NOW, held=tuple(held)), "", NOW).held
+    assert [one.brake for one in shown] == ["silent", "window", "most-nodes"]
+
+
 def test_before_the_first_round() -> None:
     words = page(Status(NOW - 5 * SECOND)).words
     assert "They have not been read from Ganeti's configuration yet." in words
     assert "The nodes have not been read yet." in words
     assert "No round has ended yet." in words
     assert "Last round never" in words
+    assert "Not known yet: the cluster has not been read." in words
 
 
 def test_nodes_without_figures_are_shown_all_the_same() -> None:
