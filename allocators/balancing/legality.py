@@ -171,15 +171,19 @@ class Legality:
         p, s = model.primary[g], model.secondary[g]
         forced, use, reserve = self._leaves(p), figures.use[g], figures.reserve[g]
         needed, free = model.reserve_without(s, p, reserve), model.free[s]
-        hard = model.usable[s] & (free > use) & (model.disk_hard[s] > 0)
-        hard &= ((model.disk_hard[p] > 0) | ~model.usable[p]) & self._accepted(p, s)
+        hard = (free > use) & (model.disk_hard[s] > 0)
+        hard &= (model.disk_hard[p] > 0) | ~model.usable[p]
         soft = (free <= needed) | (free - use > needed)
+        soft &= np.logical_not(self._preferences.clashes(g, s))
+        if model.announced:
+            announced = ~figures.real[g]
+            hard, soft = hard | announced, soft | announced
+        hard &= model.usable[s] & self._accepted(p, s)
         soft &= (model.disk_slack[s] > 0) & (model.disk_slack[p] > 0)
         soft &= (model.share_slack[s] >= 0) & (model.share_slack[p] >= 0)
         soft &= figures.vcpus[g] <= model.vcpu_slack[s]
         soft &= figures.memory[g] < model.free_all[s]
         soft &= self._stays_beside(g, s, False)
-        soft &= np.logical_not(self._preferences.clashes(g, s))
         fits: Mask = hard & (soft | forced)
         fits &= self._preferences.allowed(g, s, 0) & self._preferences.allowed(g, p, 1)
         return fits
@@ -191,6 +195,10 @@ class Legality:
         room, needed = model.free[p] + figures.use[g], model.needed[p]
         kept = np.maximum(needed, model.reserved[p, t] + reserve)
         fits: Mask = ((room <= needed) | (room > kept)) & (reserve < room)
+        if model.announced:
+            announced = ~figures.real[g]
+            fits |= announced
+            reserve = np.where(announced, figures.memory[g], reserve)
         fits &= reserve < model.free_all[p] + figures.memory[g]
         fits &= (model.disk_slack[p] > 0) & (model.share_slack[p] >= 0)
         fits |= forced & (~model.usable[p] | (model.disk_hard[p] > 0))
@@ -204,6 +212,10 @@ class Legality:
         needed, free = model.reserve_without(s, model.primary[g], reserve), model.free[s]
         kept = np.maximum(needed, model.reserved[s, t] + reserve)
         fits: Mask = ((free <= needed) | (free > kept)) & (reserve < free)
+        if model.announced:
+            announced = ~figures.real[g]
+            fits |= announced
+            reserve = np.where(announced, figures.memory[g], reserve)
         fits &= reserve < model.free_all[s]
         fits |= forced
         return fits

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from typing import Any, Final
 
 import numpy as np
 import orjson
 import pytest
+from asserting import some
 from clusters import generate
 from thorough import often
 
@@ -16,7 +18,7 @@ from ganeti_steward.allocators.balancing.planning.group import movable
 from ganeti_steward.allocators.balancing.single_moves import SingleMoves
 from ganeti_steward.allocators.balancing.swaps import PairFinder, Swaps
 from ganeti_steward.allocators.rules.candidates import terms_of
-from ganeti_steward.allocators.rules.move_kinds import DRBD_MOVES, FAILOVER
+from ganeti_steward.allocators.rules.move_kinds import DRBD_MOVES, FAILOVER, MoveKind
 from ganeti_steward.allocators.rules.move_rules import MoveRules
 from ganeti_steward.allocators.score.score import Scorer
 from ganeti_steward.allocators.state.load import load
@@ -48,7 +50,7 @@ MIXES: Final = ("drbd=1", "drbd=7,plain=2,ext=1", "drbd=5,ext=5")
 class Case:
     """One group of a generated cluster, as a state and as a model."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *more: str) -> None:
         self.rng = random.Random(seed)
         message: Any = generate(
             f"--nodes={self.rng.choice([3, 5, 8, 12])}",
@@ -57,7 +59,7 @@ class Case:
             f"--choices={self.rng.choice([1, 3])}",
             f"--seed={seed}",
             "--per-node=8",
-            *FEATURES[seed % len(FEATURES)],
+            *(more or FEATURES[seed % len(FEATURES)]),
         )
         message["request"] = {"type": "balance"}
         cluster, _ = read_message(orjson.dumps(message))
@@ -100,31 +102,45 @@ def test_moves_gain_what_they_say(seed: int) -> None:
 def test_what_a_group_model_allows_the_rules_allow(seed: int) -> None:
     """And the other way round, but for what a model sees more narrowly."""
     case = Case(seed)
-    usable = case.members & case.state.frame.usable
     allowed = refused = 0
     paired = np.flatnonzero(case.model.figures.drbd)
     for instance in case.rng.sample(paired.tolist(), min(8, len(paired))):
-        resident = case.residents[instance]
-        terms = terms_of(case.state.frame, resident.demand.instance, NoSiteRules())
-        rules = MoveRules(case.state.removed(resident), resident, terms, usable)
-        everywhere = np.arange(len(case.nodes))
-        for kind in DRBD_MOVES:
-            targets = everywhere if kind is not FAILOVER else case.model.secondary[[instance]]
-            legal = np.broadcast_to(
-                case.moves.legality.drbd(kind, np.full(len(targets), instance), targets),
-                len(targets),
-            )
-            verdicts = rules.check(kind)
-            for target, mine in zip(targets.tolist(), legal.tolist(), strict=True):
-                node = int(case.nodes[target])
-                new = 1 if kind.secondary_is_new else 0
-                fits = not verdicts.blocked and bool(verdicts.roles[new].fits[node])
-                if mine:
-                    assert fits, (kind, verdicts.blocked)
-                    allowed += 1
-                else:
-                    refused += not fits
+        for kind, mine, fits in both_verdicts(case, instance):
+            if mine:
+                assert fits, kind
+                allowed += 1
+            else:
+                refused += not fits
     assert allowed + refused > 0 or not len(paired)
+
+
+def both_verdicts(case: Case, instance: int) -> Iterator[tuple[MoveKind, bool, bool]]:
+    """Each move of an instance with a secondary: whether the model and the rules allow it."""
+    resident = case.residents[instance]
+    terms = terms_of(case.state.frame, resident.demand.instance, NoSiteRules())
+    usable = case.members & case.state.frame.usable
+    rules = MoveRules(case.state.removed(resident), resident, terms, usable)
+    for kind in DRBD_MOVES:
+        everywhere = np.arange(len(case.nodes))
+        targets = everywhere if kind is not FAILOVER else case.model.secondary[[instance]]
+        legal = np.broadcast_to(
+            case.moves.legality.drbd(kind, np.full(len(targets), instance), targets), len(targets)
+        )
+        verdicts = rules.check(kind)
+        role = verdicts.roles[1 if kind.secondary_is_new else 0]
+        for target, mine in zip(targets.tolist(), legal.tolist(), strict=True):
+            yield kind, mine, not verdicts.blocked and bool(role.fits[int(case.nodes[target])])
+
+
+@pytest.mark.parametrize("seed", range(often(8, 60)))
+def test_an_announced_instance_may_move_as_the_rules_allow(seed: int) -> None:
+    """Only what counts announced instances stops it: no tag, no N+1, no memory in use."""
+    case = Case(seed, "--forthcoming=.4", "--excl-tags=.6", "--fill=.8")
+    figures = case.model.figures
+    announced = np.flatnonzero(figures.drbd & ~figures.real).tolist()
+    for instance in some(announced):
+        for kind, mine, fits in both_verdicts(case, instance):
+            assert mine == fits, (kind, instance)
 
 
 @pytest.mark.parametrize("seed", range(often(30, 60)))
