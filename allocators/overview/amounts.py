@@ -62,6 +62,12 @@ def total(amounts: Iterable[Amount]) -> Amount:
     return Amount(used, size, reserved)
 
 
+def sums(nodes: Iterable[tuple[Amount, ...]]) -> tuple[Amount, ...]:
+    """Of each kind, also where there is no node."""
+    amounts = tuple(nodes)
+    return tuple(total(one[at] for one in amounts) for at in range(len(KINDS)))
+
+
 def percent(amount: Amount) -> str:
     """The share in use: ``61 %``; ``unknown`` where the whole is."""
     if not amount.total:

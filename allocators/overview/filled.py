@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ganeti_steward.allocators.overview.amounts import (
     FAILS_N1,
-    KINDS,
     Amount,
     Filled,
     FilledGroup,
     Overview,
-    total,
+    sums,
 )
 from ganeti_steward.allocators.score.cluster_score import state_after
 from ganeti_steward.allocators.state import quantity
@@ -41,16 +40,11 @@ def with_placed(now: State, placed: Iterable[Placed]) -> State | None:
 
 
 def _group(name: str, nodes: list[Filled]) -> FilledGroup:
-    now = _sums([one.now for one in nodes])
-    after = _sums([one.after for one in nodes]) if any(one.after for one in nodes) else ()
+    now = sums([one.now for one in nodes])
+    after = sums([one.after for one in nodes]) if any(one.after for one in nodes) else ()
     failing = sum(FAILS_N1 in one.notes for one in nodes)
     notes = (f"{failing} of {len(nodes)} nodes fail N+1",) if failing else ()
     return FilledGroup(Filled(name, now, after, notes), tuple(nodes))
-
-
-def _sums(amounts: Sequence[tuple[Amount, ...]]) -> tuple[Amount, ...]:
-    """Of each kind, also where there is no node."""
-    return tuple(total(one[at] for one in amounts) for at in range(len(KINDS)))
 
 
 def _node(now: State, after: State | None, at: int) -> Filled:

@@ -5,10 +5,10 @@ Only what the round has read anyway.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from ganeti_steward.allocators.overview.amounts import Overview
+from ganeti_steward.allocators.overview.amounts import Amount, Filled, FilledGroup, Overview, sums
 from ganeti_steward.core.model.options import Options
 from ganeti_steward.plugins.maintenance.edges.status import Figures
 from ganeti_steward.plugins.model.world import World
@@ -46,6 +46,50 @@ def drawn(world: World, moves: Moves) -> Drawn:
     ]
     even = load(cluster, None, Options().kvm_memory)
     return Drawn(overview(now, with_placed(now, placed)), tuple(_scores(even)))
+
+
+def steadied(now: Overview, before: Overview, moved: Collection[str]) -> Overview:
+    """The picture of a round, with figures of the picture before where a move disturbs it.
+
+    Nodes and instances are read one after the other.  Where a job ends in between, the disk of a
+    node does not fit to its instances and counts as unknown for this round.
+
+    ``moved``: names of the nodes that moves use.
+    """
+    known = {node.name: node.now for group in before for node in group.nodes}
+    return tuple(_steady_group(group, known, moved) for group in now)
+
+
+def _steady_group(
+    group: FilledGroup, known: Mapping[str, tuple[Amount, ...]], moved: Collection[str]
+) -> FilledGroup:
+    nodes = tuple(
+        _steady(node, known[node.name]) if node.name in moved and node.name in known else node
+        for node in group.nodes
+    )
+    if nodes == group.nodes:
+        return group
+    whole = group.whole._replace(now=sums(node.now for node in nodes))
+    if whole.after:
+        whole = whole._replace(after=sums(node.after for node in nodes))
+    return FilledGroup(whole, nodes)
+
+
+def _steady(node: Filled, before: tuple[Amount, ...]) -> Filled:
+    """With the disk as it was, where the node reports its memory and its disk is not known."""
+    memory, disk, cpu = node.now
+    _, last, _ = before
+    if memory.total is None or disk.total is not None or last.total is None:
+        return node
+    node = node._replace(now=(memory, last, cpu))
+    return node._replace(after=(node.after[0], last, node.after[2])) if node.after else node
+
+
+def nodes_of(world: World, moves: Moves) -> set[str]:
+    """Names of the nodes that moves lead from and to."""
+    instances = world.instances
+    now = {name for one in moves if one in instances for name in instances[one].nodes}
+    return now.union(*moves.values())
 
 
 def _scores(now: State) -> Iterator[tuple[str, float]]:

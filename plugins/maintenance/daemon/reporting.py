@@ -13,7 +13,14 @@ from ganeti_steward.core.model.cluster import Cluster
 from ganeti_steward.core.model.opcodes import MOVES, Operation
 from ganeti_steward.core.service.sd_notify import notify
 from ganeti_steward.plugins.filters.actions.changes import Releases
-from ganeti_steward.plugins.maintenance.daemon.figures import Drawn, Moves, drawn, figures_of
+from ganeti_steward.plugins.maintenance.daemon.figures import (
+    Drawn,
+    Moves,
+    drawn,
+    figures_of,
+    nodes_of,
+    steadied,
+)
 from ganeti_steward.plugins.maintenance.daemon.parts import Round
 from ganeti_steward.plugins.maintenance.edges.audit import INCIDENTS, OBJECTS, Audit, KeptRow
 from ganeti_steward.plugins.maintenance.edges.history import AuditEntry, ReportedStates, Trail
@@ -149,8 +156,11 @@ class StatusReport:
 
     def _drawn(self, world: World, outcome: Round) -> Drawn:
         try:
-            self._moves = moves_under_way(self._moves, outcome)
-            return drawn(world, self._moves)
+            before, self._moves = self._moves, moves_under_way(self._moves, outcome)
+            moved = nodes_of(world, {**before, **self._moves})
+            picture = drawn(world, self._moves)
+            shown = steadied(picture.overview, self._status.overview, moved)
+            return picture._replace(overview=shown)
         except Exception:
             # A picture that cannot be drawn hides nothing else.
             _log.exception("how full the nodes are cannot be shown")

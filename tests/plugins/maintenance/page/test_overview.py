@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from worlds import NOW, SECOND, incident, instance, node, with_instance, world
+from worlds import NOW, SECOND, incident, instance, node, with_instance, with_node, world
 
 from ganeti_steward.allocators.balancing.planning.plan_balance import plan_balance
 from ganeti_steward.allocators.jobs.operations import migrate
@@ -146,6 +146,24 @@ def test_the_status_after_rounds() -> None:
     assert last.recent[-1] == (26, NOW + SECOND // 4, 0.25, 0, 0, "no luxid")
     assert last.overview == before.overview
     assert memory(before.overview)["n2"] == [0, 1024]
+
+
+def test_the_disk_of_a_node_stays_known_while_an_instance_moves() -> None:
+    """Where a job ends between two queries, a node's disk does not fit to its instances."""
+    published: list[Status] = []
+    observe = report(published)
+    begun = round_of(OPEN)._replace(started=(Started(incident("n1").uuid, "s1", MOVE),))
+    observe(begun)
+    torn = with_node(WORLD, "n2", free_disk=WORLD.cluster.node("n2").total_disk)
+    observe(round_of(OPEN, seen=torn))
+    observe(round_of(seen=torn))
+    observe(round_of(seen=torn))
+    nodes = [{one.name: one for one in status.overview[0].nodes} for status in published]
+    assert [one["n2"].now[1].total is None for one in nodes] == [False, False, False, True]
+    assert nodes[1]["n2"].now[1] == nodes[0]["n2"].now[1]
+    assert nodes[1]["n2"].after[1].total is not None
+    wholes = [status.overview[0].whole for status in published]
+    assert wholes[1].now[1] == wholes[0].now[1] != wholes[3].now[1]
 
 
 def test_a_picture_that_cannot_be_drawn_hides_nothing(
