@@ -23,7 +23,12 @@ from ganeti_steward.plugins.maintenance.daemon.figures import (
 )
 from ganeti_steward.plugins.maintenance.daemon.parts import Round
 from ganeti_steward.plugins.maintenance.edges.audit import INCIDENTS, OBJECTS, Audit, KeptRow
-from ganeti_steward.plugins.maintenance.edges.history import AuditEntry, ReportedStates, Trail
+from ganeti_steward.plugins.maintenance.edges.history import (
+    LATEST,
+    AuditEntry,
+    ReportedStates,
+    Trail,
+)
 from ganeti_steward.plugins.maintenance.edges.poll import Poll
 from ganeti_steward.plugins.maintenance.edges.record import write_record
 from ganeti_steward.plugins.maintenance.edges.status import RoundLine, Status
@@ -76,7 +81,7 @@ _log: Final = logging.getLogger(__name__)
 
 #: Rounds, and entries of the audit log, that the status shows.
 _RECENT: Final = 20
-KEPT: Final = 500
+KEPT: Final = LATEST
 
 #: ns for which plugins are notified of a change that an earlier daemon may not have reported.
 _RECENT_CHANGE: Final = 3600 * 10**9

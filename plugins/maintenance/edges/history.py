@@ -20,6 +20,9 @@ TASK: Final = "task"
 #: The state before the first one.
 NEW: Final = "new"
 
+#: Entries that the status has, the latest ones.
+LATEST: Final = 500
+
 #: The brake of an incident without progress.
 _STUCK: Final = "stuck"
 

@@ -14,6 +14,7 @@ from markupsafe import Markup
 from ganeti_steward.allocators.overview import bars
 from ganeti_steward.allocators.overview.amounts import KINDS, Amount, Filled, change, in_words
 from ganeti_steward.plugins.maintenance.edges.status import Status
+from ganeti_steward.plugins.maintenance.page.trends import VIEW_BOX, Trend
 from ganeti_steward.plugins.maintenance.page.view import moment, view
 
 #: ns for which a page is served again: many callers cost no more than one.
@@ -42,6 +43,7 @@ class Page:
             "script": Markup(script),
             "stripes": Markup(bars.STRIPES),
             "bars": _bars,
+            "trend_line": _line,
             "moment": moment,
         }
         self._template = environment.from_string(_read("page.html"))
@@ -67,6 +69,12 @@ class Page:
 
 def _hashed(text: str) -> str:
     return f"'sha256-{b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def _line(trend: Trend) -> Markup:
+    # Numbers and words of the program only.
+    head = f'<svg class="trend" role="img" viewBox="{VIEW_BOX}" preserveAspectRatio="none">'
+    return Markup(f"{head}<title>{trend.words}</title>{trend.line}</svg>")
 
 
 def _bars(filled: Filled) -> list[tuple[str, Markup, str, bool]]:

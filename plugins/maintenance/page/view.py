@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from ganeti_steward.allocators.overview.amounts import KINDS, Filled, percent
 from ganeti_steward.core.version import VERSION
-from ganeti_steward.plugins.maintenance.edges.history import CHANGE, TASK, AuditEntry
+from ganeti_steward.plugins.maintenance.edges.history import CHANGE, LATEST, TASK, AuditEntry
 from ganeti_steward.plugins.maintenance.edges.status import (
     RoundLine,
     Status,
@@ -18,6 +18,7 @@ from ganeti_steward.plugins.maintenance.edges.status import (
     observation_word,
     reported_object,
 )
+from ganeti_steward.plugins.maintenance.page.trends import HOURS, Trend, trends
 from ganeti_steward.plugins.maintenance.page.verdict import Verdict, degraded, failing, verdict
 from ganeti_steward.plugins.model.cause import cause
 from ganeti_steward.plugins.model.incident import BAD, WARN, Incident, Submission
@@ -162,6 +163,10 @@ class PageView(NamedTuple):
     verdict: Verdict
     tiles: tuple[Tile, ...]
     """the cluster in figures"""
+    trends: tuple[Trend, ...]
+    """of the last day"""
+    trends_since: int
+    """when the entries begin that the trends count, where that is less than a day; else 0"""
     fault: str
     """why the daemon does not count as healthy; empty when it does"""
     now: int
@@ -226,6 +231,8 @@ def view(status: Status, fault: str, now: int) -> PageView:
         status=status,
         verdict=verdict(status, fault),
         tiles=tuple(_tiles(status)),
+        trends=tuple(trends(status.history, now)),
+        trends_since=_begin(status.history, now),
         fault=fault,
         now=now,
         incidents=None if incidents is None else shown,
@@ -248,6 +255,12 @@ def view(status: Status, fault: str, now: int) -> PageView:
         history=_latest((one for one in status.history if one.incident not in known), _OF_ALL),
         rounds=tuple(_rounds(status.recent)),
     )
+
+
+def _begin(history: tuple[AuditEntry, ...], now: int) -> int:
+    """When the first of the entries was made, where older ones of the day are not here; else 0."""
+    is_cut = len(history) >= LATEST and now - history[0].at < HOURS * 3600 * _SECOND
+    return history[0].at if is_cut else 0
 
 
 def _tiles(status: Status) -> Iterator[Tile]:

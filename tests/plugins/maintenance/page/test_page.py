@@ -27,7 +27,7 @@ from ganeti_steward.plugins.model.routine import RoutineJob
 from ganeti_steward.plugins.model.task import Held
 from ganeti_steward.plugins.model.world import Refused
 
-_EMPTY: Final = frozenset({"meta", "input", "rect"})
+_EMPTY: Final = frozenset({"meta", "input", "rect", "path", "polyline"})
 _MAKE: Final = Page()
 
 
@@ -111,8 +111,9 @@ def test_every_picture_and_field_has_a_name() -> None:
     document = page(pages.busy())
     pictures = [one for one in document.all("svg") if one.get("role") == "img"]
     titles = [text for tag, text in document.texts if tag == "title"][1:]
-    assert len(pictures) == len(titles) == 3 * (12 + 1)
-    assert all(title.startswith(("memory: ", "disk: ", "CPU: ")) for title in titles)
+    assert len(pictures) == len(titles) == 4 + 3 * (12 + 1)
+    assert titles[0] == "Incidents: 1 in 24 h, at most 1 in one hour"
+    assert all(title.startswith(("memory: ", "disk: ", "CPU: ")) for title in titles[4:])
     assert any("; planned: " in title for title in titles)
     hidden = [one for one in document.all("svg") if one.get("role") != "img"]
     assert [one["aria-hidden"] for one in hidden] == ["true"]
