@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
 
 import orjson
 
@@ -16,7 +18,8 @@ from ganeti_steward.allocators.balancing.planning.plan_balance import (
 from ganeti_steward.allocators.cli import allocator_options, run_options, texts
 from ganeti_steward.allocators.health.left import Left, has_usable_node, left_by
 from ganeti_steward.allocators.jobs.job_sets import failing_over, job_sets, script, steps
-from ganeti_steward.allocators.overview.picture import write_plot
+from ganeti_steward.allocators.overview.curve import Curve, Point
+from ganeti_steward.allocators.overview.picture import heading, write_plot
 from ganeti_steward.allocators.state.names import short_names
 from ganeti_steward.core.builtins import ALLOCATION
 from ganeti_steward.core.commands.cluster_options import add_source_options, read_source
@@ -131,7 +134,17 @@ def _plot(plan: BalancePlan, path: str, options: Options) -> None:
     found = steps(plan.cluster, plan.jobs)
     moved = [(plan.cluster.instance(one.instance), one.after) for one in found]
     note = f"now, and after {counted(len(found), 'move')}" if found else "now; no move is planned"
-    write_plot(path, overview(now, with_placed(now, moved)), "Balancing", note)
+    title = heading("Balancing", plan.cluster.name, time.time())
+    write_plot(path, overview(now, with_placed(now, moved)), title, note, [*_curves(plan)])
+
+
+def _curves(plan: BalancePlan) -> Iterator[Curve]:
+    """The score of each group that is changed, after each of its moves."""
+    for group in plan.groups:
+        if group.moves:
+            copied = accumulate(move.copied / 1024 for move in group.moves)
+            points = (Point(gib, move.score) for gib, move in zip(copied, group.moves, strict=True))
+            yield Curve(group.group, group.score_before, tuple(points), group.bound)
 
 
 def _reached(plan: BalancePlan, options: argparse.Namespace, config: Config) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import textwrap
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -23,7 +24,7 @@ from ganeti_steward.allocators.cli.instance_options import (
     instance_request,
     known_template,
 )
-from ganeti_steward.allocators.overview.picture import write_plot
+from ganeti_steward.allocators.overview.picture import heading, write_plot
 from ganeti_steward.allocators.state.names import short_names
 from ganeti_steward.allocators.state.sizes import UNITS, format_size, parse_size
 from ganeti_steward.core.builtins import ALLOCATION
@@ -131,13 +132,14 @@ def _plot(cluster: Cluster, runs: Sequence[sizes.Filling], path: str, options: O
     from ganeti_steward.allocators.state.load import load
 
     now = load(cluster, None, options.kvm_memory)
+    title = heading("Capacity", cluster.name, time.time())
     if not runs:
-        write_plot(path, overview(now), "Capacity", "now; nothing was counted")
+        write_plot(path, overview(now), title, "now; nothing was counted")
         return
     mode, filling = runs[0]
     note = f"now, and after {mode}: {counted(filling.total, 'instance')} more"
     after = load(filling.cluster, None, options.kvm_memory)
-    write_plot(path, overview(now, after), "Capacity", note)
+    write_plot(path, overview(now, after), title, note)
 
 
 def count_policy_sizes(source: Source, config: Config, options: Options) -> list[sizes.Filling]:

@@ -16,6 +16,10 @@ KINDS: Final = ("memory", "disk", CPU)
 FAILS_N1: Final = "fails N+1"
 
 
+#: MiB from which on a size is in TiB.
+_LARGE: Final = 10 * 1024**2
+
+
 class Amount(NamedTuple):
     """How much of one resource is used; MiB for memory and disk, virtual CPUs for CPU."""
 
@@ -80,6 +84,18 @@ def change(now: Amount, after: Amount | None) -> str:
     if after is None or percent(now) == percent(after):
         return percent(now)
     return f"{percent(now).removesuffix(' %')} → {percent(after)}"
+
+
+def absolute(kind: str, now: Amount, after: Amount | None = None) -> str:
+    """The amounts in use now and later, and the whole: ``39.1 → 30.7 of 64.0 GiB``."""
+    if not now.total:
+        return ""
+    unit = "vcpus" if kind == CPU else "TiB" if now.total >= _LARGE else "GiB"
+    divisor = {"vcpus": 1, "GiB": 1024, "TiB": 1024**2}[unit]
+    digits = 0 if kind == CPU or now.total / divisor >= 1000 else 1
+    used, *later = [f"{one.used / divisor:.{digits}f}" for one in (now, after) if one is not None]
+    arrow = f" → {later[0]}" if later and later[0] != used else ""
+    return f"{used}{arrow} of {now.total / divisor:.{digits}f} {unit}"
 
 
 def in_words(kind: str, now: Amount, after: Amount | None = None) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from itertools import zip_longest
 from typing import Final
 from xml.sax.saxutils import escape
@@ -13,17 +14,20 @@ from ganeti_steward.allocators.overview.amounts import (
     Amount,
     Filled,
     Overview,
+    absolute,
     change,
     in_words,
 )
 from ganeti_steward.allocators.overview.bars import LIGHT, PAIR, STRIPES, STYLE, pair, variables
+from ganeti_steward.allocators.overview.curve import HEIGHT, Curve, chosen, shapes
+from ganeti_steward.allocators.overview.curve import STYLE as CURVE_STYLE
 from ganeti_steward.allocators.state.names import short_names
 from ganeti_steward.core.errors import StewardError, reason_of
 
 #: Pixels: the picture, the column of names, a bar, and a bar with its number.
-_WIDTH: Final = 960
+_WIDTH: Final = 1180
 _NAMES: Final = 220
-_BAR: Final = 150
+_BAR: Final = 84
 _COLUMN: Final = (_WIDTH - _NAMES) // len(KINDS)
 #: Pixels of a row, and of what is above the first one.
 _ROW: Final = 24
@@ -41,14 +45,27 @@ _NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010f
 _STYLE: Final = (
     f"svg{{{variables(LIGHT)}}}text{{font:13px sans-serif;fill:var(--text)}}"
     ".title{font-size:18px;font-weight:bold}.group{font-weight:bold}.small{fill:var(--muted)}"
-    ".bad{fill:var(--bad)}" + STYLE
+    ".bad{fill:var(--bad)}.absolute{font-size:11px}" + STYLE + CURVE_STYLE
 )
 
 
-def svg(overview: Overview, title: str, note: str = "") -> str:
-    """The picture as a document of its own; ``note``: a line below the title."""
+def heading(what: str, cluster: str, at: float) -> str:
+    """``Balancing of cluster1, 2026-01-07 12:00 UTC``.
+
+    ``cluster``: its name, or empty; ``at``: seconds since the epoch.
+    """
+    date = datetime.fromtimestamp(at, UTC)
+    return f"{what}{cluster and f' of {cluster}'}, {date:%Y-%m-%d %H:%M} UTC"
+
+
+def svg(overview: Overview, title: str, note: str = "", curves: Sequence[Curve] = ()) -> str:
+    """The picture as a document of its own; ``note``: a line below the title.
+
+    ``curves``: drawn below the nodes.
+    """
     rows = [*_rows(overview)]
-    height = _HEAD + _ROW * len(rows) + 12
+    below = _HEAD + _ROW * len(rows) + 12
+    height = below + HEIGHT * len(curves)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{_text(title)}" '
         f'width="{_WIDTH}" height="{height}" viewBox="0 0 {_WIDTH} {height}">',
@@ -59,9 +76,19 @@ def svg(overview: Overview, title: str, note: str = "") -> str:
         _legend(planned=any(one.after for one, _ in rows)),
         *(_heading(at, kind) for at, kind in enumerate(KINDS)),
         *(_row(_HEAD + _ROW * at, one, name) for at, (one, name) in enumerate(rows)),
+        *(_curve(below + HEIGHT * at, one) for at, one in enumerate(curves)),
         "</svg>\n",
     ]
     return "\n".join(parts)
+
+
+def _curve(top: int, curve: Curve) -> str:
+    """With the name of its group and the chosen point above it."""
+    title = f"{_GROUP}{_shortened(curve.name, _NAME)}"
+    return (
+        f'<text class="group" x="12" y="{top + 28}">{_text(title)}'
+        f'<tspan class="small" dx="8">{chosen(curve)}</tspan></text>' + "".join(shapes(curve, top))
+    )
 
 
 def _rows(overview: Overview) -> Iterator[tuple[Filled, str]]:
@@ -115,7 +142,7 @@ def _bars(left: int, top: int, kind: str, amounts: tuple[Amount, Amount | None])
         f'<svg x="{left}" y="{top}" width="{_BAR}" height="{PAIR}">'
         f"<title>{_text(in_words(kind, now, after))}</title>{pair(now, after)}</svg>"
         f'<text class="{"bad" if failing else "small"}" x="{left + _BAR + 6}" y="{top + 13}">'
-        f"{number}</text>"
+        f'{number}<tspan class="absolute" dx="6">{absolute(kind, now, after)}</tspan></text>'
     )
 
 
@@ -123,9 +150,11 @@ def _text(text: str) -> str:
     return escape(_NOT_XML.sub("�", text), {'"': "&quot;"})
 
 
-def write_plot(path: str, overview: Overview, title: str, note: str) -> None:
-    """Write the picture to a file; ``note``: the line below its title.  Raises StewardError."""
-    write_text(path, svg(overview, title, note))
+def write_plot(
+    path: str, overview: Overview, title: str, note: str, curves: Sequence[Curve] = ()
+) -> None:
+    """Write the picture to a file; see `svg`.  Raises StewardError."""
+    write_text(path, svg(overview, title, note, curves))
 
 
 def write_text(path: str, text: str) -> None:

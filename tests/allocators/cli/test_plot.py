@@ -31,6 +31,8 @@ def drawn(file: Path) -> tuple[list[str], dict[str, list[str]]]:
     rows: dict[str, list[str]] = {}
     for one in texts:
         name, title = one.text or "", one.find(f"{_SVG}title")
+        if rows and title is None and one.find(f"{_SVG}tspan[@class='absolute']") is None:
+            break
         if title is not None:
             numbers = rows.setdefault(name, [])
         elif rows:
@@ -50,7 +52,8 @@ def test_balance(front: Front) -> None:
     file = front.message(message)
     out, (title, note), rows = plotted(front, "balance", "--json", "--file", file)
     plan = json.loads(out)
-    assert (title, note) == ("Balancing", f"now, and after {plan['moves']} moves")
+    assert re.fullmatch(r"Balancing of cluster\.example\.com, \d{4}-\d\d-\d\d \d\d:\d\d UTC", title)
+    assert note == f"now, and after {plan['moves']} moves"
     assert len(rows) == 8 + 2
     assert all(len(numbers) == 3 for numbers in rows.values())
     node = plan["steps"][0]["after"][0]
@@ -65,6 +68,25 @@ def test_balance(front: Front) -> None:
     assert after - now == pytest.approx(100 * change / memory, abs=1.01)
 
 
+def test_the_score_of_each_group_against_what_is_copied(front: Front) -> None:
+    file = front.path / "picture.svg"
+    message = front.message(clusters.generate(*SHAPE))
+    done = front("balance", "--json", "--file", message, "--plot", str(file))
+    changed = [one for one in json.loads(done.out)["groups"] if one["moves"]]
+    root = ElementTree.parse(file).getroot()
+    titles = [one.findtext(f"{_SVG}title") or "" for one in root.iter(f"{_SVG}circle")]
+    assert len(titles) == sum(1 + len(one["moves"]) for one in changed)
+    chosen = [one for one in root.iter(f"{_SVG}circle") if one.get("class") == "chosen"]
+    for group, point in zip(changed, chosen, strict=True):
+        copied = sum(move["copied"] for move in group["moves"]) / 1024
+        number = len(group["moves"])
+        assert point.findtext(f"{_SVG}title") == (
+            f"{number} moves: score {group['score_after']:.4f}, {copied:.1f} GiB copied"
+        )
+        words = f"{group['score_after']:.4f} chosen: {number} moves, {copied:.1f} GiB copied"
+        assert any((one.text or "").endswith(words) for one in root.iter(f"{_SVG}tspan"))
+
+
 def test_a_plan_without_moves(front: Front) -> None:
     file = front.message(clusters.generate(*SHAPE))
     _, (_, note), rows = plotted(front, "balance", "-l", "0", "--file", file)
@@ -77,7 +99,8 @@ def test_capacity(front: Front) -> None:
     one = ("--memory", "4g", "--disk", "0:size=20g", "--disk-template", "drbd")
     out, heading, rows = plotted(front, "capacity", *one, "--json", file)
     (run,) = json.loads(out)["runs"]
-    assert heading == ["Capacity", f"now, and after requested: {run['count']} instances more"]
+    assert heading[0].startswith("Capacity of cluster.example.com, ")
+    assert heading[1] == f"now, and after requested: {run['count']} instances more"
     for node in {node for places in run["sizes"][0]["placements"] for node in places}:
         assert any("→" in number for number in rows[node.partition(".")[0]])
 

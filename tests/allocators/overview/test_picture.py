@@ -11,7 +11,8 @@ import pytest
 from ganeti_steward.allocators.overview import amounts
 from ganeti_steward.allocators.overview.amounts import Amount, Filled, FilledGroup, in_words
 from ganeti_steward.allocators.overview.bars import DARK, LIGHT, PAIR, Palette, pair
-from ganeti_steward.allocators.overview.picture import svg
+from ganeti_steward.allocators.overview.curve import HEIGHT, Curve, Point
+from ganeti_steward.allocators.overview.picture import heading, svg
 
 _SVG: Final = "{http://www.w3.org/2000/svg}"
 MEMORY, DISK, CPU = Amount(48 * 1024, 64 * 1024, 8 * 1024), Amount(10, 100), Amount(6, 24)
@@ -76,6 +77,38 @@ def test_words() -> None:
     assert amounts.change(MEMORY, DISK) == "75 → 10 %"
     assert amounts.change(MEMORY, None) == amounts.change(MEMORY, MEMORY) == "75 %"
     assert amounts.change(UNKNOWN, UNKNOWN) == "unknown"
+
+
+def test_absolute_figures() -> None:
+    assert amounts.absolute("memory", MEMORY) == "48.0 of 64.0 GiB"
+    assert amounts.absolute("memory", MEMORY, Amount(40 * 1024, 64 * 1024)) == (
+        "48.0 → 40.0 of 64.0 GiB"
+    )
+    assert amounts.absolute("memory", MEMORY, MEMORY) == "48.0 of 64.0 GiB"
+    assert amounts.absolute("disk", Amount(5 * 1024**2, 20 * 1024**2)) == "5.0 of 20.0 TiB"
+    assert amounts.absolute("CPU", CPU, Amount(30, 24)) == "6 → 30 of 24 vcpus"
+    assert amounts.absolute("disk", UNKNOWN) == ""
+
+
+def test_a_heading_has_cluster_and_date() -> None:
+    assert heading("Balancing", "lab", 1_767_787_200) == "Balancing of lab, 2026-01-07 12:00 UTC"
+    assert heading("Capacity", "", 1_767_787_200) == "Capacity, 2026-01-07 12:00 UTC"
+
+
+def test_a_curve() -> None:
+    """From the score without any move to the chosen one, down where the score is lower."""
+    curve = Curve("<b>", 4.0, (Point(0, 3.0), Point(20, 3.5), Point(40, 1.0)), 0.5)
+    root = ElementTree.fromstring(svg((group(node("n1")),), "Balancing", "", [curve]))
+    dots = list(root.iter(f"{_SVG}circle"))
+    assert [one.get("class") for one in dots] == ["move", "move", "move", "chosen"]
+    across = [float(one.get("cx", "")) for one in dots]
+    down = [float(one.get("cy", "")) for one in dots]
+    assert across[0] == across[1] < across[2] < across[3]
+    assert down[0] < down[2] < down[1] < down[3] < int(root.get("height", ""))
+    found = [one.text for one in root.iter(f"{_SVG}text")]
+    assert {"group <b>", "4.0000", "0.5000", "40.0 GiB"} <= {*found}
+    without = ElementTree.fromstring(svg((group(node("n1")),), ""))
+    assert int(root.get("height", "")) == int(without.get("height", "")) + HEIGHT
 
 
 def test_a_sum() -> None:
