@@ -7,9 +7,10 @@ import logging
 import math
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Final
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
 
 from ganeti_steward.allocators.overview.picture import write_text
 from ganeti_steward.core.builtins import MAINTENANCE
@@ -28,6 +29,9 @@ from ganeti_steward.plugins.model.world import World
 from ganeti_steward.plugins.simulation.assumptions import HOUR, Assumptions
 from ganeti_steward.plugins.simulation.results import Results
 
+if TYPE_CHECKING:
+    from ganeti_steward.plugins.simulation.timeline import Side
+
 #: States that are listed -> the words for them.
 _ENDS: Final = {
     "completed": "completed",
@@ -37,11 +41,11 @@ _ENDS: Final = {
 }
 
 
-def lines(found: Results, settings: Maintd) -> Iterator[str]:
+def lines(found: Results, mode: str) -> Iterator[str]:
     """Everything that is counted; the brakes as a table."""
     yield (
         f"{found.assumed.days:g} days of {found.nodes} nodes and {found.instances} instances, "
-        f"seed {found.assumed.seed}, mode {settings.mode}"
+        f"seed {found.assumed.seed}, mode {mode}"
     )
     yield from _aligned(dict(_figures(found)))
     yield from (f"a round failed: {fault}" for fault in dict.fromkeys(found.faults))
@@ -127,6 +131,7 @@ _EXAMPLES: Final = {
     "gnt-steward simulate --act --nodes 20": "a month of a made cluster of 20 nodes",
     "gnt-steward simulate --nodes 200 --days 365 --config FILE": "a year under another file",
     "gnt-steward simulate --act --days 365 --roll-days 30": "a reboot of all nodes each month",
+    "gnt-steward simulate --act --compare FILE --plot FILE.svg": "two configurations side by side",
     "gnt-steward simulate --act --plot FILE.svg": "on the master: its cluster as it is now",
 }
 _UNITS: Final = "Rates are means; the times of failures and people are drawn around them."
@@ -136,6 +141,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The configuration, the cluster and what is assumed of it."""
     add = parser.add_argument
     add("--config", metavar="FILE", help="the configuration; default: the one in use")
+    text = "simulate this configuration as well, with the same failures, and show both"
+    add("--compare", metavar="FILE", help=text)
     add("--act", action="store_true", help='simulate mode = "act", whatever is configured')
     add("--nodes", type=int, help=f"make a cluster of so many nodes; default: {_NODES}")
     add("--instances", type=int, help=f"its DRBD instances; default: {_INSTANCES} per node")
@@ -162,24 +169,51 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Simulate, and print the figures."""
-    from ganeti_steward.plugins.simulation.run import Simulation
-    from ganeti_steward.plugins.simulation.timeline import svg
+    from ganeti_steward.plugins.simulation.timeline import Side, svg
 
-    assumed, config, start = _assumptions(options), _config(options), _start(options)
-    share = [0.0]
+    assumed, configs, start = _assumptions(options), _configs(options), _start(options)
+    found = _simulated(start, configs, assumed)
+    names = _names(options)
+    sides = [
+        Side(name, config.section(Maintd).mode, one)
+        for name, config, one in zip(names, configs, found, strict=True)
+    ]
+    if options.plot is not None:
+        write_text(options.plot, svg(sides, start.cluster.name, f"{datetime.now(UTC):%Y-%m-%d}"))
+    if options.json and len(sides) == 1:
+        print_json(sides[0].results.json())
+    elif options.json:
+        print_json([{"config": one.name, "mode": one.mode, **one.results.json()} for one in sides])
+    else:
+        sys.stdout.write("\n".join(map(_printed, sides)))
+    return EXIT_OK
+
+
+def _printed(side: Side) -> str:
+    heading = [f"{side.name}:"] if side.name else []
+    return "".join(f"{line}\n" for line in [*heading, *lines(side.results, side.mode)])
+
+
+def _simulated(start: World, configs: Sequence[Config], assumed: Assumptions) -> list[Results]:
+    """One after the other, with the same failures."""
+    from ganeti_steward.plugins.simulation.run import Simulation
+
+    share, found = [0.0], list[Results]()
 
     def advance(done: float) -> None:
-        share[0] = done
+        share[0] = (len(found) + done) / len(configs)
 
     with _silent(), progress(lambda: _bar(share[0])):
-        found = Simulation(start, config, assumed).run(advance)
-    if options.plot is not None:
-        write_text(options.plot, svg(found))
-    if options.json:
-        print_json(found.json())
-    else:
-        sys.stdout.write("".join(f"{line}\n" for line in lines(found, config.section(Maintd))))
-    return EXIT_OK
+        for config in configs:
+            found.append(Simulation(start, config, assumed).run(advance))
+    return found
+
+
+def _names(options: argparse.Namespace) -> list[str]:
+    """What the sides are called; there is no need where there is one."""
+    if options.compare is None:
+        return [""]
+    return [config_path() if options.config is None else options.config, options.compare]
 
 
 def _bar(share: float) -> str:
@@ -214,13 +248,19 @@ def _assumptions(options: argparse.Namespace) -> Assumptions:
     return Assumptions(options.seed, **{field: getattr(options, field) for field in _OPTIONS})
 
 
-def _config(options: argparse.Namespace) -> Config:
-    """The configuration to be simulated; raises BadConfig."""
-    path = config_path() if options.config is None else options.config
+def _configs(options: argparse.Namespace) -> list[Config]:
+    """The configurations to be simulated; raises BadConfig."""
+    paths = [config_path() if options.config is None else options.config]
+    if options.compare is not None:
+        paths.append(options.compare)
+    return [_config(path, act=options.act) for path in paths]
+
+
+def _config(path: str, *, act: bool) -> Config:
     config = load_config(path, MAINTENANCE)
     print_notes(config.warnings)
     settings = config.section(Maintd)
-    if options.act:
+    if act:
         settings = settings._replace(mode=ACT)
     elif settings.mode != ACT:
         print_notes(['the mode is observe, so nothing is done; --act simulates mode = "act"'])

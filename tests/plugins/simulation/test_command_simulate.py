@@ -59,6 +59,28 @@ def test_the_mode_that_is_configured(front: Front, tmp_path: Path) -> None:
     assert "mode observe\n" in done.out
 
 
+def test_two_configurations_side_by_side(front: Front, tmp_path: Path) -> None:
+    """Each has what it has alone: the failures are the same."""
+    calm, plot = tmp_path / "calm.toml", tmp_path / "both.svg"
+    calm.write_text("[maintd]\nmode = 'observe'\n")
+    base = (*(one for one in SMALL if one != "--act"), "--config")
+    acting = str(tmp_path / "act.toml")
+    Path(acting).write_text("[maintd]\nmode = 'act'\n")
+    done = front(*base, acting, "--compare", str(calm), "--json", "--plot", str(plot))
+    assert done.status == 0
+    both = json.loads(done.out)
+    assert [(one.pop("config"), one.pop("mode")) for one in both] == [
+        (acting, "act"), (str(calm), "observe")
+    ]  # fmt: skip
+    alone = [json.loads(front(*base, one, "--json").out) for one in (acting, str(calm))]
+    assert both == alone
+    assert both[0] != both[1]
+    assert "mode act beside observe, seed 1" in plot.read_text()
+    text = front(*base, acting, "--compare", str(calm)).out
+    assert text.startswith(f"{acting}:\n20 days of 6 nodes")
+    assert f"\n\n{calm}:\n20 days of 6 nodes" in text
+
+
 def test_a_cluster_from_a_file(front: Front) -> None:
     file = CAPTURES / "allocate-drbd.in.json"
     done = front("simulate", "--act", "--days", "5", "--file", str(file), "--ailments", "50")

@@ -25,7 +25,7 @@ from ganeti_steward.plugins.simulation.hardware import drawn
 from ganeti_steward.plugins.simulation.made_cluster import BEGIN, made_world
 from ganeti_steward.plugins.simulation.results import Results
 from ganeti_steward.plugins.simulation.run import Simulation
-from ganeti_steward.plugins.simulation.timeline import svg
+from ganeti_steward.plugins.simulation.timeline import Side, svg
 
 
 @pytest.mark.parametrize("seed", range(often(4, 500)))
@@ -110,7 +110,7 @@ def test_without_failures_nothing_happens() -> None:
     calm = Assumptions(deaths=0, ailments=0, repairable=0, flaps=0, storms=0)
     found = Simulation(made_world(4, 8, 1), configured(), calm).run()
     assert (found.availability, found.incidents, found.rounds) == (1.0, 0, 0)
-    assert "at most 0" in svg(found)
+    assert "at most 0" in svg([Side("", "act", found)])
 
 
 def test_the_next_opening_of_a_window() -> None:
@@ -137,8 +137,28 @@ def test_what_has_failed_is_decided_again_when_it_may_be_tried_again() -> None:
 
 def test_the_time_line_is_an_svg_document() -> None:
     found = result()
-    root = ElementTree.fromstring(svg(found))
+    root = ElementTree.fromstring(svg([Side("", "act", found)], "<lab>", "2026-01-07"))
     assert root.tag.endswith("svg")
     texts = "".join(root.itertext())
     assert f"instances down, at most {max(one.down for one in found.spans)}" in texts
-    assert "8 nodes and 16 instances" in texts
+    assert "8 nodes and 16 instances, mode act, seed " in texts
+    assert "cluster <lab>, 2026-01-07" in texts
+    assert f"{found.copied:.0f} GiB copied" in texts
+
+
+def test_two_configurations_have_one_scale() -> None:
+    found = result()
+    calm = found._replace(spans=tuple(one._replace(down=0, ill=1) for one in found.spans))
+    picture = svg([Side("a.toml", "act", found), Side("b.toml", "observe", calm)])
+    root = ElementTree.fromstring(picture)
+    first, second = root.findall("{http://www.w3.org/2000/svg}g")
+    assert int(root.get("width", "")) == 2 * int(
+        ElementTree.fromstring(svg([Side("", "act", found)])).get("width", "")
+    )
+    assert "mode act beside observe, seed " in picture
+    scale = str(max(one.ill for one in found.spans))
+    for side, name in ((first, "a.toml, mode act"), (second, "b.toml, mode observe")):
+        texts = [one.text or "" for one in side]
+        assert any(one.startswith(name) for one in texts)
+        assert scale in texts
+    assert any((one.text or "").endswith("fault, at most 1") for one in second)
