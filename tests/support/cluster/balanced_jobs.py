@@ -64,8 +64,9 @@ def course(
             found.violations.append(f"job {number} of {name}: {fault}")
             break
         before, stuck = stuck, CapacityTest(run.state, everywhere).stuck()
-        worse = sorted(one for one in set(stuck) - set(before) if one.instance not in leaves)
-        if worse and len(stuck) > len(before):
+        known = {one.instance for one in before} | leaves
+        worse = sorted(one for one in set(stuck) - set(before) if one.instance not in known)
+        if worse:
             found.violations.append(f"job {number} of {name}: newly stuck: {worse}")
         found.scores.append(Scorer(run.state, everywhere).score)
         found.copied.append(found.copied[-1] + _gib(cluster, job))
