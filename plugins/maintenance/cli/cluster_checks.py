@@ -21,8 +21,9 @@ from ganeti_steward.plugins.maintenance.edges.status import fetch_status
 from ganeti_steward.plugins.maintenance.queue.short_jobs import check_job, read_check, run_short
 from ganeti_steward.plugins.model.cause import cause
 from ganeti_steward.plugins.model.disks import DiskHealth
-from ganeti_steward.plugins.model.incident import FAILED
+from ganeti_steward.plugins.model.incident import BAD, STATES
 
+_BAD: Final = {state.status for state in STATES.values() if state.look == BAD}
 _DISKS: Final = "the disks of instances"
 _REPORTS: Final = "the reports of nodes"
 #: The text and the source for the reason trail of the jobs.
@@ -122,7 +123,7 @@ def _report_troubles(status: Mapping[str, Any], cluster: Cluster) -> Iterator[Tr
             silent.append(Item(name, detail=node["why"]))
     yield Trouble("reports", tuple(ill))
     yield Trouble("silent-agents", tuple(silent))
-    failed = [one for one in incidents if one["repair-status"] == FAILED]
+    failed = [one for one in incidents if one["repair-status"] in _BAD]
     yield Trouble(
         "failed-incidents", tuple(Item(one["node-name"], detail=one["note"]) for one in failed)
     )
