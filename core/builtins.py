@@ -191,7 +191,7 @@ BUILT_INS: Final = (
             "allocators": "ganeti_steward.allocators.cli.commands",
             "diagnose": "ganeti_steward.diagnose.cli.commands",
             "aggregates": "ganeti_steward.plugins.aggregates.cli.commands",
-            "shadow": "ganeti_steward.plugins.shadow.cli.commands",
+            "shadow": "ganeti_steward.plugins.shadow.commands",
             "filters": "ganeti_steward.plugins.filters.cli.commands",
             "maintenance": "ganeti_steward.plugins.maintenance.cli.commands",
             "exporter": "ganeti_steward.plugins.exporter.cli.commands",
@@ -232,6 +232,8 @@ TEXT_FORMAT: Final = "ganeti_steward.allocators.text_format"
 #: Allocators that are called for comparison.
 SHADOWS: Final = "ganeti_steward.plugins.shadow.shadows"
 
+#: Whether configuration and plugins of all nodes are alike.
+COMPARED_NODES: Final = "ganeti_steward.plugins.compared_nodes"
 #: What ``check`` reports of a live cluster in addition.
 CLUSTER_CHECKS: Final = "ganeti_steward.plugins.maintenance.cli.cluster_checks"
 

@@ -16,7 +16,7 @@ from rooms import ARROWS, PACKAGE, ROOT, folders, imports_of, kernel, modules, n
 LARGEST_KERNEL: Final = 3600
 
 #: Lines of code of the whole core, likewise.
-LARGEST_CORE: Final = 8086
+LARGEST_CORE: Final = 8025
 
 #: Modules a folder may hold in addition to ``__init__``; more means that it has two subjects.
 LARGEST_FOLDER: Final = 16

@@ -11,7 +11,6 @@ from functools import partial
 from typing import Any, Final
 
 from ganeti_steward.core import builtins, errors
-from ganeti_steward.core.commands.compared_configuration import plugin_files, print_comparison
 from ganeti_steward.core.commands.config_texts import reference_page, sample_config
 from ganeti_steward.core.commands.manual import describe
 from ganeti_steward.core.config.declaration import keys
@@ -76,10 +75,11 @@ def run(options: argparse.Namespace) -> int:
     elif not faults:
         print(f"{path}: OK")
     if options.all_nodes:
+        nodes = builtins.module(builtins.COMPARED_NODES)
         plugins: Mapping[str, str] = {}
         with suppress(errors.StewardError):
-            plugins = plugin_files(load_config(path, _LOADING))
-        if not print_comparison(os.path.abspath(path), raw, plugins):
+            plugins = nodes.plugin_files(load_config(path, _LOADING))
+        if not nodes.print_comparison(os.path.abspath(path), raw, plugins):
             return errors.EXIT_FAILURE
     return errors.EXIT_FAILURE if faults else errors.EXIT_OK
 

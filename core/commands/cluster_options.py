@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from ganeti_steward.core.commands.terminal import progress
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.this_node import SOCKET
 
@@ -122,5 +121,7 @@ def read_source(options: argparse.Namespace, template: str | None = None) -> Sou
     from ganeti_steward.core.ganeti.sources import open_source  # not for the help
 
     given = source_options(options)
+    from ganeti_steward.core.commands.terminal import progress  # help shows none
+
     with progress("reading the cluster"):
         return open_source(given, template)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from programs import notes, program
 
-from ganeti_steward.core.commands import compared_configuration
+from ganeti_steward.plugins import compared_nodes
 
 if TYPE_CHECKING:
     from front import Front
@@ -48,11 +48,9 @@ class Others:
         source = SSH.replace("DIRECTORY", str(self._path))
         source = source.replace("MODULES", str(front.modules))
         self.ssh = program(front.path, "ssh", source.replace("ORIGINAL", str(front.config_file)))
-        monkeypatch.setattr(compared_configuration, "SSH", self.ssh)
+        monkeypatch.setattr(compared_nodes, "SSH", self.ssh)
         monkeypatch.setattr("socket.gethostname", lambda: NODES[0])
-        monkeypatch.setattr(
-            compared_configuration.print_comparison, "__defaults__", (str(self.data),)
-        )
+        monkeypatch.setattr(compared_nodes.print_comparison, "__defaults__", (str(self.data),))
 
     def set(self, name: str, *lines: str) -> None:
         (self.data / f"ssconf_{name}").write_text("".join(f"{line}\n" for line in lines))
@@ -128,7 +126,7 @@ def test_outside_of_a_cluster(front: Front, others: Others) -> None:
 
 
 def test_no_ssh(front: Front, others: Others, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compared_configuration, "SSH", "/nonexistent/ssh")
+    monkeypatch.setattr(compared_nodes, "SSH", "/nonexistent/ssh")
     done = front("check-config", "--all-nodes")
     assert f"{NODES[1]}: not compared: /nonexistent/ssh: No such file or directory" in done.out
 
