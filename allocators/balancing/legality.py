@@ -127,13 +127,22 @@ class Legality:
         model, figures = self._model, self._model.figures
         disk = figures.disk[g]
         fits = (disk < model.disk_slack[t]) & (figures.share[g] <= model.share_slack[t])
-        if np.any(forced):
-            fits |= forced & (disk < model.disk_hard[t])
-        fits &= disk < model.disk_hard[t]
+        hard: Mask = disk < model.disk_hard[t]
         if model.mixed:
-            fits &= figures.spindles[g] <= model.spindle_slack[t]
-        fits |= ~figures.local[g]
-        return fits
+            hard &= figures.spindles[g] <= model.spindle_slack[t]
+        if model.announced:
+            # Where soft rules are dropped nothing stops it, else the spindles do as well.
+            fits &= hard
+            hard |= ~figures.real[g]
+        return (hard & (fits | forced)) | ~figures.local[g]
+
+    def _stores(self, node: Ints) -> Mask:
+        """Whether a node has the storage for what is there, as soft rules see it."""
+        model = self._model
+        stores: Mask = (model.disk_slack[node] > 0) & (model.share_slack[node] >= 0)
+        if model.mixed:
+            stores &= model.spindle_slack[node] >= 0
+        return stores
 
     def _primary_fits(self, g: Ints, t: Ints, forced: Mask | bool) -> Mask:
         """Whether a node may become primary (allocation 4.1)."""
@@ -179,8 +188,7 @@ class Legality:
             announced = ~figures.real[g]
             hard, soft = hard | announced, soft | announced
         hard &= model.usable[s] & self._accepted(p, s)
-        soft &= (model.disk_slack[s] > 0) & (model.disk_slack[p] > 0)
-        soft &= (model.share_slack[s] >= 0) & (model.share_slack[p] >= 0)
+        soft &= self._stores(s) & self._stores(p)
         soft &= figures.vcpus[g] <= model.vcpu_slack[s]
         soft &= figures.memory[g] < model.free_all[s]
         soft &= self._stays_beside(g, s, False)
@@ -200,7 +208,7 @@ class Legality:
             fits |= announced
             reserve = np.where(announced, figures.memory[g], reserve)
         fits &= reserve < model.free_all[p] + figures.memory[g]
-        fits &= (model.disk_slack[p] > 0) & (model.share_slack[p] >= 0)
+        fits &= self._stores(p)
         fits |= forced & (~model.usable[p] | (model.disk_hard[p] > 0))
         fits &= self._preferences.allowed(g, p, 1)
         return fits
@@ -216,6 +224,6 @@ class Legality:
             announced = ~figures.real[g]
             fits |= announced
             reserve = np.where(announced, figures.memory[g], reserve)
-        fits &= reserve < model.free_all[s]
+        fits &= (reserve < model.free_all[s]) & self._stores(s)
         fits |= forced
         return fits

@@ -132,10 +132,21 @@ def both_verdicts(case: Case, instance: int) -> Iterator[tuple[MoveKind, bool, b
             yield kind, mine, not verdicts.blocked and bool(role.fits[int(case.nodes[target])])
 
 
+#: What may stop real instances: tags and memory; disks; spindles of nodes with dedicated ones.
+FULL: Final = (
+    ("--excl-tags=.6", "--fill=.8"),
+    ("--drained=2", "--shape=400000,1200000,40,16"),
+    ("--drained=2", "--shape=400000,2400000,40,8", "--exclusive-storage"),
+)
+
+
+@pytest.mark.parametrize("full", FULL, ids=lambda options: options[0])
 @pytest.mark.parametrize("seed", range(often(8, 60)))
-def test_an_announced_instance_may_move_as_the_rules_allow(seed: int) -> None:
-    """Only what counts announced instances stops it: no tag, no N+1, no memory in use."""
-    case = Case(seed, "--forthcoming=.4", "--excl-tags=.6", "--fill=.8")
+def test_an_announced_instance_may_move_as_the_rules_allow(
+    seed: int, full: tuple[str, ...]
+) -> None:
+    """Only what counts announced instances stops it: no tag, no N+1, nothing in use."""
+    case = Case(seed, "--forthcoming=.4", *full)
     figures = case.model.figures
     announced = np.flatnonzero(figures.drbd & ~figures.real).tolist()
     for instance in some(announced):
