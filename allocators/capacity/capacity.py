@@ -144,7 +144,7 @@ class _GroupFiller:
         """The capacity test with all these copies in place."""
         assert self._test is not None
         changed = {node for pair in placed for node in pair if node >= 0}
-        return not self._test.newly_stuck(state, tuple(sorted(changed)))
+        return not self._test.is_worse(state, tuple(sorted(changed)))
 
     def _tested(self, found: _PassingCopies, *, by_room: bool) -> _PassingCopies:
         """Place in batches; where one fails the test, a smaller one, down to single copies."""
@@ -174,7 +174,7 @@ class _GroupFiller:
         """Without the place, or the node, that fails the test alone."""
         assert self._test is not None
         trial = PlaceFilter(self._test, found.state, self._demand)
-        trial.passes(RankedPlace(0.0, *pair))
+        trial.find_failing_role(RankedPlace(0.0, *pair))
         headroom = found.headroom.copy()
         headroom.bar(pair, trial.failing_role)
         return found._replace(headroom=headroom)

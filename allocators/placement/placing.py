@@ -16,8 +16,9 @@ from ganeti_steward.allocators.rules.candidates import (
     terms_of,
 )
 from ganeti_steward.allocators.rules.groups import network_fault, takes_instances
+from ganeti_steward.allocators.score.emptying import Stuck
 from ganeti_steward.allocators.score.exclusive_storage import DedicatedPlaces, is_dedicated
-from ganeti_steward.allocators.score.global_n1 import CapacityTest, PlaceFilter, Stuck
+from ganeti_steward.allocators.score.global_n1 import CapacityTest, PlaceFilter
 from ganeti_steward.allocators.score.ranked_places import PairPlaces, RankedPlace, SinglePlaces
 from ganeti_steward.allocators.score.score import Scorer
 from ganeti_steward.core.model.cluster import ALLOC_POLICIES
@@ -260,5 +261,5 @@ class PlaceSearch:
         for place in places:
             after = passing.passes(place)
             if after is not None:
-                return place, after, passing.refused, tuple(passing.last)
-        return None, None, passing.refused, tuple(passing.last)
+                return place, after, passing.refused, tuple(passing.last())
+        return None, None, passing.refused, tuple(passing.last())

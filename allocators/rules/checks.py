@@ -81,8 +81,7 @@ def primary_checks(state: State, demand: Demand, after: Ints) -> list[Check]:
     checks = []
     if not demand.instance.forthcoming:
         checks = [
-            _memory_check(state, after, quantity.UNALLOCATED, demand.use, ""),
-            *_storage_checks(state, demand, after, ""),
+            *room_checks(state, demand, after),
             _n1_check(state, after, _primary_n1_text(state.now, demand)),
             _vcpu_check(state, demand, after, quantity.VCPUS, ""),
         ]
@@ -96,6 +95,15 @@ def primary_checks(state: State, demand: Demand, after: Ints) -> list[Check]:
         *_storage_checks(state, demand, after, _WITH_FORTHCOMING),
         _vcpu_check(state, demand, after, quantity.VCPUS_F, _WITH_FORTHCOMING),
     ]
+
+
+def room_checks(state: State, demand: Demand, after: Ints) -> list[Check]:
+    """Those of a new primary's rules that hold where soft rules are dropped, and one that does not.
+
+    They are on its memory and storage; for an instance that is not forthcoming.
+    """
+    memory = _memory_check(state, after, quantity.UNALLOCATED, demand.use, "")
+    return [memory, *_storage_checks(state, demand, after, "")]
 
 
 def secondary_checks(

@@ -13,35 +13,28 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from ganeti_steward.allocators.rules.candidates import policy_check
-from ganeti_steward.allocators.rules.checks import (
-    first_failing,
-    migration_check,
-    primary_checks,
-    secondary_checks,
+from ganeti_steward.allocators.score.emptying import (
+    MOVABLE,
+    Stuck,
+    all_leave,
+    evacuate,
+    failover_pairs,
 )
-from ganeti_steward.allocators.score.score import Scorer
 from ganeti_steward.allocators.state import quantity
 from ganeti_steward.core.model.site_rules import PRIMARY, SECONDARY
 from ganeti_steward.core.records import NamedTuple
 
 if TYPE_CHECKING:
     from ganeti_steward.allocators.score.ranked_places import RankedPlace
-    from ganeti_steward.allocators.state.arrays import Floats, Ints, Mask
+    from ganeti_steward.allocators.state.arrays import Ints, Mask
     from ganeti_steward.allocators.state.frame import Demand
-    from ganeti_steward.allocators.state.state import Resident, State
+    from ganeti_steward.allocators.state.state import Resident, State, TagCounts
 
 #: Nodes whose moves are tested together: arrays of these x all nodes take most of the memory.
 _BLOCK: Final = 128
 
-#: Templates that move to another node; the rest but drbd is recreated there.
-MOVABLE: Final = frozenset({"diskless", "sharedfile", "rbd", "ext", "gluster"})
-
-
-class Stuck(NamedTuple):
-    """An instance that could not leave its node if that had to be emptied."""
-
-    instance: str
-    node: str
+#: Bytes of figures of states that are kept for finding the same state again.
+_KEPT: Final = 16 << 20
 
 
 class _Rest(NamedTuple):
@@ -58,6 +51,38 @@ class _Rest(NamedTuple):
     """whether memory and disk are all that can stop them"""
 
 
+class _KnownStates:
+    """What was stuck on a node in states of one frame: many tests end in a state tested before."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[int, bytes], list[tuple[_Placed, frozenset[Stuck]]]] = {}
+        self._kept = 0
+
+    def stuck(self, state: State, node: int) -> frozenset[Stuck]:
+        """`evacuate`, once for each state."""
+        peers = state.peers
+        figures = b"".join(
+            part.tobytes() for part in (state.now, peers.key, peers.reserved, peers.running)
+        )
+        placed = _Placed(state.residents.get(node, ()), state.tag_counts)
+        found = self._found.setdefault((node, figures), [])
+        for known, stuck in found:
+            if known == placed:
+                return stuck
+        stuck = evacuate(state, node)
+        self._kept += len(figures)
+        if self._kept > _KEPT:
+            self._found, self._kept = {}, 0
+        else:
+            found.append((placed, stuck))
+        return stuck
+
+
+class _Placed(NamedTuple):
+    residents: tuple[Resident, ...]
+    tag_counts: TagCounts
+
+
 class CapacityTest:
     """Compares placements with the state before them."""
 
@@ -67,6 +92,9 @@ class CapacityTest:
         self._nodes = nodes
         self._stuck: dict[int, frozenset[Stuck]] = {}
         self._rests: dict[int, tuple[tuple[Resident, ...], _Rest | None]] = {}
+        self._known = _KnownStates()
+        self._times_worse: dict[int, int] = {}
+        """node -> how many states were worse for what is stuck there"""
         self.moves = 0
         """how many moves were tried so far, of instances off nodes: what tests cost"""
         self._judged: tuple[State, tuple[int, ...], dict[int, frozenset[Stuck]]] | None = None
@@ -75,7 +103,7 @@ class CapacityTest:
     def following(self, state: State) -> CapacityTest:
         """The same test from another state on, best from the one tested last."""
         following = CapacityTest(state, self._nodes)
-        following._rests = self._rests
+        following._rests, following._known = self._rests, self._known
         if self._judged is not None and self._judged[0] is state:
             _, changed, found = self._judged
             following._stuck = {
@@ -102,16 +130,40 @@ class CapacityTest:
         ``changed``: the nodes whose figures differ from a state that is no worse; ``exempt``:
         instances that do not count.
         """
-        found: dict[int, frozenset[Stuck]] = {}
-        self._judged = (state, changed, found)
-        for node in np.flatnonzero(self._uncertain(state, changed) & self._nodes).tolist():
-            stuck = found[node] = self._evacuate(state, node)
-            if stuck:
-                worse = stuck - self._stuck_before(node)
-                counted = sorted(one for one in worse if one.instance not in exempt)
-                if counted:
-                    return counted
+        for node in self._to_try(state, changed):
+            worse = self._worse(state, node, all_leave(state, node))
+            counted = sorted(one for one in worse if one.instance not in exempt)
+            if counted:
+                return counted
         return []
+
+    def is_worse(self, state: State, changed: tuple[int, ...]) -> bool:
+        """Whether `newly_stuck` finds any, often without trying where each instance goes."""
+        unsure = []
+        for node in self._to_try(state, changed):
+            leave = all_leave(state, node)
+            if leave is False and not self._stuck_before(node):
+                return True
+            if not leave:
+                unsure.append(node)
+        # What got worse before is likely to get worse again, and one is enough.
+        for node in sorted(unsure, key=lambda one: -self._times_worse.get(one, 0)):
+            if self._worse(state, node, None):
+                self._times_worse[node] = self._times_worse.get(node, 0) + 1
+                return True
+        return False
+
+    def _to_try(self, state: State, changed: tuple[int, ...]) -> list[int]:
+        self._judged = (state, changed, {})
+        to_try: list[int] = np.flatnonzero(self._uncertain(state, changed) & self._nodes).tolist()
+        return to_try
+
+    def _worse(self, state: State, node: int, leave: bool | None) -> frozenset[Stuck]:
+        """What is stuck on a node that was not before; ``leave``: see `all_leave`."""
+        assert self._judged is not None
+        stuck = self._evacuate(state, node, leave)
+        self._judged[2][node] = stuck
+        return stuck - self._stuck_before(node) if stuck else stuck
 
     def stuck(self) -> list[Stuck]:
         """All instances that could not leave their node as it is now."""
@@ -125,12 +177,13 @@ class CapacityTest:
 
     def _stuck_before(self, node: int) -> frozenset[Stuck]:
         if node not in self._stuck:
-            self._stuck[node] = self._evacuate(self._before, node)
+            leave = all_leave(self._before, node)
+            self._stuck[node] = self._evacuate(self._before, node, leave)
         return self._stuck[node]
 
-    def _evacuate(self, state: State, node: int) -> frozenset[Stuck]:
+    def _evacuate(self, state: State, node: int, leave: bool | None) -> frozenset[Stuck]:
         self.moves += len(state.residents.get(node, ()))
-        return evacuate(state, node)
+        return frozenset() if leave else self._known.stuck(state, node)
 
     def _uncertain(self, state: State, changed: tuple[int, ...]) -> Mask:
         """Nodes that have to be tried: all others are certainly no worse."""
@@ -182,24 +235,10 @@ def _against_policy(state: State, demand: Demand, node: int) -> bool:
 
 def _certain_failovers(state: State) -> Mask:
     """Nodes whose drbd instances can certainly all fail over."""
-    _, primary, good = _certain_pairs(state)
+    _, primary, good = failover_pairs(state)
     certain = np.ones(state.frame.size, np.bool_)
     certain[primary[~good]] = False
     return certain
-
-
-def _certain_pairs(state: State) -> tuple[Ints, Ints, Mask]:
-    """Pairs of nodes by secondary and primary; whether all of a pair can certainly fail over."""
-    frame, now, peers = state.frame, state.now, state.peers
-    secondary, primary = np.divmod(peers.key, frame.size)
-    good = now[quantity.UNALLOCATED, secondary] > peers.running
-    good &= (now[quantity.DISK, secondary] > 0) & ~frame.exclusive[secondary]
-    good &= ((now[quantity.DISK, primary] > 0) | ~frame.usable[primary]) & ~frame.exclusive[primary]
-    if any(frame.migration):
-        for pair in np.flatnonzero(good).tolist():
-            source, target = frame.migration[primary[pair]], frame.accepted[secondary[pair]]
-            good[pair] = source <= target
-    return secondary, primary, good
 
 
 def _certain_moves(state: State, source: Ints, rests: list[_Rest]) -> Mask:
@@ -245,104 +284,6 @@ def _certain_block(
     return sure
 
 
-def evacuate(state: State, node: int) -> frozenset[Stuck]:
-    """Empty one node the way hail does; the instances that have no place to go.
-
-    Nothing but hard rules and migration tags stops a move here (allocation 8).
-    """
-    cluster = state.frame.cluster
-    stuck: list[Resident] = []
-    residents = state.residents.get(node, ())
-    work = state
-    # Where no rule can refuse a failover, the rules are not checked; it takes no room from those to
-    # other nodes, only from what has no secondary.
-    secondary, primary, good = _certain_pairs(state)
-    certain = frozenset(secondary[good & (primary == node)].tolist())
-    alone = all(resident.demand.drbd for resident in residents)
-    for resident in residents:
-        if resident.demand.drbd and resident.secondary in certain:
-            work = work if alone else _swapped(work, resident)
-        elif resident.demand.drbd:
-            work = _try(_failed_over(work, resident), resident, work, stuck)
-    for resident in residents:
-        if resident.demand.instance.template in MOVABLE:
-            work = _try(_moved(work, resident), resident, work, stuck)
-    fixed = [
-        r for r in residents if not r.demand.drbd and r.demand.instance.template not in MOVABLE
-    ]
-    for resident in sorted(fixed, key=lambda r: -r.demand.memory):
-        work = _try(_recreated(work, resident), resident, work, stuck)
-    name = cluster.nodes[node].name
-    return frozenset(Stuck(resident.demand.instance.name, name) for resident in stuck)
-
-
-def _try(moved: State | None, resident: Resident, before: State, stuck: list[Resident]) -> State:
-    if moved is None:
-        stuck.append(resident)
-        return before
-    return moved
-
-
-def _failed_over(state: State, resident: Resident) -> State | None:
-    demand, source, target = resident
-    if not state.frame.accepts(source)[target]:
-        return None
-    left = state.removed(resident)
-    size = state.frame.size
-    checks = primary_checks(left, demand, left.after_primary(demand))
-    if first_failing(checks, size, forced=True)[target]:
-        return None
-    after = left.after_secondary(demand, left.peers.row(target))
-    ignore_disk = state.frame.keeps_disks(source)
-    checks = secondary_checks(left, demand, after, ignore_disk=ignore_disk)
-    if first_failing(checks, size, forced=True)[source]:
-        return None
-    return left.placed(demand, target, source)
-
-
-def _swapped(state: State, resident: Resident) -> State:
-    demand, source, target = resident
-    return state.removed(resident).placed(demand, target, source)
-
-
-def _moved(state: State, resident: Resident) -> State | None:
-    left = state.removed(resident)
-    after = left.after_primary(resident.demand)
-    checks = [
-        migration_check(state, resident.primary),
-        *primary_checks(left, resident.demand, after),
-    ]
-    mates = state.frame.group == state.frame.group[resident.primary]
-    fits = first_failing(checks, state.frame.size, forced=True) == 0
-    scorer = Scorer(left, mates)
-    return _on_best(left, resident, fits & mates, scorer, after)
-
-
-def _recreated(state: State, resident: Resident) -> State | None:
-    after = state.after_primary(resident.demand)
-    checks = [
-        policy_check(state.frame, resident.demand),
-        *primary_checks(state, resident.demand, after),
-    ]
-    mates = state.frame.group == state.frame.group[resident.primary]
-    fits = first_failing(checks, state.frame.size, forced=True) == 0
-    scorer = Scorer(state, np.ones(state.frame.size, np.bool_))
-    return _on_best(state, resident, fits & mates, scorer, after)
-
-
-def _on_best(
-    state: State, resident: Resident, fits: Mask, scorer: Scorer, after: Ints
-) -> State | None:
-    fits[resident.primary] = False
-    nodes = np.flatnonzero(fits)
-    if not len(nodes):
-        return None
-    extra: Floats = scorer.location_pairs(resident.demand)[nodes]
-    scores = scorer.one(nodes, after[:, nodes], extra)
-    best = nodes[len(scores) - 1 - int(scores[::-1].argmin())]
-    return state.placed(resident.demand, int(best))
-
-
 class PlaceFilter:
     """Passes places on, best first, until one passes the capacity test.
 
@@ -355,8 +296,7 @@ class PlaceFilter:
         self._bad: set[tuple[int, bool]] = set()
         self.refused = 0
         """places that failed or were passed over"""
-        self.last: list[Stuck] = []
-        """what got stuck at the last failed place"""
+        self._last: tuple[State, RankedPlace] | None = None
         self.failing_role = ""
         """the role in which its node alone makes things worse; empty when it takes both"""
 
@@ -366,22 +306,30 @@ class PlaceFilter:
             self.refused += 1
             return None
         after = self._state.placed(self._demand, place.primary, place.secondary)
-        stuck = self._test.newly_stuck(after, (place.primary, place.secondary))
-        if not stuck:
+        if not self._test.is_worse(after, (place.primary, place.secondary)):
             return after
         self.refused += 1
-        self.last = stuck
-        self.failing_role = PRIMARY if place.secondary < 0 else ""
-        if place.secondary >= 0:
-            self._find_failing_role(place)
+        self._last = (after, place)
+        self.find_failing_role(place)
         return None
 
-    def _find_failing_role(self, place: RankedPlace) -> None:
+    def last(self) -> list[Stuck]:
+        """What got stuck at the last failed place."""
+        if self._last is None:
+            return []
+        after, place = self._last
+        return self._test.newly_stuck(after, (place.primary, place.secondary))
+
+    def find_failing_role(self, place: RankedPlace) -> None:
+        """Set `failing_role` for a place that fails."""
+        self.failing_role = PRIMARY if place.secondary < 0 else ""
+        if place.secondary < 0:
+            return
         for node, first, after in (
             (place.primary, True, self._state.after_primary(self._demand)),
             (place.secondary, False, self._state.after_secondary(self._demand, 0)),
         ):
-            if self._test.newly_stuck(self._state.touched(node, after), (node,)):
+            if self._test.is_worse(self._state.touched(node, after), (node,)):
                 self._bad.add((node, first))
                 self.failing_role = PRIMARY if first else SECONDARY
                 return

@@ -8,7 +8,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ganeti_steward.allocators.balancing.planning.group import GroupSearch
-    from ganeti_steward.allocators.score.global_n1 import CapacityTest, Stuck
+    from ganeti_steward.allocators.score.emptying import Stuck
+    from ganeti_steward.allocators.score.global_n1 import CapacityTest
     from ganeti_steward.allocators.state.arrays import NodePair
     from ganeti_steward.allocators.state.state import Resident, State
 

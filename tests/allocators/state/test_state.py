@@ -8,7 +8,7 @@ import numpy as np
 import orjson
 import pytest
 from asserting import some
-from clusters import cluster, generate
+from clusters import cluster
 from thorough import often
 
 from ganeti_steward.allocators.rules.candidates import (
@@ -16,8 +16,6 @@ from ganeti_steward.allocators.rules.candidates import (
     secondary_verdicts,
     terms_of,
 )
-from ganeti_steward.allocators.score import global_n1 as capacity_check
-from ganeti_steward.allocators.score.global_n1 import CapacityTest, evacuate
 from ganeti_steward.allocators.score.ranked_places import PairPlaces, SinglePlaces
 from ganeti_steward.allocators.score.score import Scorer
 from ganeti_steward.allocators.state import quantity
@@ -136,46 +134,3 @@ def test_scores_of_single_places_equal_those_counted_from_scratch(seed: int) -> 
         after = Scorer(state.placed(demand, place.primary), everywhere)
         assert place.score == pytest.approx(after.score, abs=1e-9)
         assert sum(after.components().values()) == pytest.approx(after.score, abs=1e-9)
-
-
-@pytest.mark.parametrize("seed", range(often(30, 60)))
-def test_nodes_taken_as_certain_can_really_be_emptied(
-    seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    kind = ("allocate-one", "allocate-pair")[seed % 2]
-    _, _, state = _read(seed, kind)
-    _empty_the_certain(state, monkeypatch)
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_full_nodes_taken_as_certain_can_really_be_emptied(
-    seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Where drbd instances that fail over leave little to the others."""
-    message = generate(
-        "--nodes=3", "--per-node=12", "--mix=drbd=3,ext=1", "--fill=.95", f"--seed={seed}"
-    )
-    snapshot, _ = read_message(orjson.dumps(message))
-    _empty_the_certain(load(snapshot, "drbd", KVM), monkeypatch)
-
-
-def _empty_the_certain(state: State, monkeypatch: pytest.MonkeyPatch) -> None:
-    test = CapacityTest(state, np.ones(state.frame.size, np.bool_))
-    nowhere = np.zeros(state.frame.size, np.bool_)
-    no_changes = tuple(range(state.frame.size))
-    unsure = test._uncertain(state, no_changes)
-    assert unsure.shape == nowhere.shape
-    # The rules check every step, also those that are certain to pass.
-    monkeypatch.setattr(capacity_check, "_certain_failovers", lambda _: nowhere)
-    for node in np.flatnonzero(~unsure).tolist():
-        assert not evacuate(state, node)
-
-
-def test_a_full_node_is_not_taken_as_certain() -> None:
-    message = generate("--nodes=4", "--mix=plain=1", "--fill=.95", "--per-node=30", "--seed=3")
-    snapshot, _ = read_message(orjson.dumps(message))
-    state = load(snapshot, "plain", KVM)
-    test = CapacityTest(state, np.ones(4, np.bool_))
-    stuck = [bool(evacuate(state, node)) for node in range(4)]
-    assert any(stuck)
-    assert (test._uncertain(state, (0, 1, 2, 3)) | ~np.array(stuck)).all()

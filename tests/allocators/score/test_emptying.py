@@ -1,0 +1,161 @@
+"""The capacity test: what is known of a node at once equals what moving each instance shows."""
+
+from __future__ import annotations
+
+import random
+from functools import cache
+
+import numpy as np
+import orjson
+import pytest
+from asserting import some
+from clusters import Message, cluster, generate
+from thorough import often
+
+from ganeti_steward.allocators.score import emptying
+from ganeti_steward.allocators.score.emptying import Stuck, all_leave, evacuate
+from ganeti_steward.allocators.score.global_n1 import CapacityTest
+from ganeti_steward.allocators.state import quantity
+from ganeti_steward.allocators.state.arrays import Ints, Mask
+from ganeti_steward.allocators.state.load import load
+from ganeti_steward.allocators.state.state import State
+from ganeti_steward.core.iallocator.message import read_message
+
+KVM = 4096
+#: Instances that need memory only, alone and with others beside them.
+MIXES = ("ext=1", "ext=2,sharedfile=1", "drbd=2,ext=3", "ext=4,plain=1", "drbd=3,ext=1")
+FEATURES = ((), ("--migration-tags",), ("--missing-mem=2000", "--offline=1"), ("--down=.3",))
+SEEDS = range(often(60, 600))
+
+
+def _state(message: Message) -> State:
+    snapshot, _ = read_message(orjson.dumps(message))
+    return load(snapshot, "drbd", KVM)
+
+
+@cache
+def _full(seed: int) -> State:
+    """Copies of instances take what is free, up to about what the fullest node needs elsewhere."""
+    rng = random.Random(seed)
+    state = _state(
+        generate(
+            f"--nodes={rng.choice([3, 4, 6])}",
+            f"--per-node={rng.choice([2, 4, 8])}",
+            f"--mix={MIXES[seed % len(MIXES)]}",
+            "--fill=.4",
+            f"--seed={seed}",
+            *rng.choice(FEATURES),
+        )
+    )
+    demands = [one.demand for every in state.residents.values() for one in every]
+    demands = [demand for demand in demands if not demand.drbd and demand.use]
+    left = rng.choice([0.8, 1.0, 1.2, 1.5])
+    while demands and state.now[quantity.UNALLOCATED].sum() > left * _fullest(state):
+        node = int(state.now[quantity.UNALLOCATED].argmax())
+        state = state.placed(rng.choice(demands), node)
+    return state
+
+
+def _fullest(state: State) -> int:
+    """MiB of memory of the instances of one node, the most of all."""
+    return max(sum(one.demand.use for one in every) for every in state.residents.values())
+
+
+def _step_by_step(state: State, node: int) -> frozenset[Stuck]:
+    """What is stuck where the rules check every step, also those that are certain to pass."""
+
+    def uncertain(at: State) -> tuple[Ints, Ints, Mask]:
+        secondary, primary, good = pairs(at)
+        return secondary, primary, np.zeros_like(good)
+
+    pairs = emptying.failover_pairs
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(emptying, "failover_pairs", uncertain)
+        patch.setattr(emptying, "_all_fit", lambda sizes: False)
+        return evacuate(state, node)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_what_is_certain_is_so_step_by_step(seed: int) -> None:
+    state = _full(seed)
+    for node in some(range(state.frame.size)):
+        stuck = _step_by_step(state, node)
+        assert evacuate(state, node) == stuck
+        assert all_leave(state, node) in (None, not stuck)
+
+
+def test_what_is_certain_is_seldom_unknown() -> None:
+    found = [
+        all_leave(_full(seed), node)
+        for seed in SEEDS[:60]
+        for node in range(_full(seed).frame.size)
+        if MIXES[seed % len(MIXES)].startswith("ext=") and "plain" not in MIXES[seed % len(MIXES)]
+    ]
+    assert found.count(True) > 20
+    assert found.count(False) > 20
+    assert found.count(None) < len(found) / 4
+
+
+def test_equal_instances_are_always_certain() -> None:
+    """All that counts then is how many fit on each node, however they are placed."""
+    state = _state(generate("--nodes=3", "--mix=ext=1", "--hetero=0", "--seed=1"))
+    demand = state.residents[0][0].demand
+    for resident in [one for residents in state.residents.values() for one in residents]:
+        state = state.removed(resident)
+    verdicts = []
+    for copies in range(1, int(state.now[quantity.UNALLOCATED].min()) // demand.use):
+        for node in range(3):
+            state = state.placed(demand, node)
+        fitting = (state.now[quantity.UNALLOCATED, 1:] - 1) // demand.use
+        verdicts.append(all_leave(state, 0))
+        assert verdicts[-1] == (copies <= fitting.sum())
+    assert set(verdicts) == {True, False}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_state_is_worse_where_something_is_newly_stuck(seed: int) -> None:
+    """And one that was tested before is known again, with all that is stuck there."""
+    before = _full(seed)
+    everywhere = np.ones(before.frame.size, np.bool_)
+    test = CapacityTest(before, everywhere)
+    demands = {node: residents[0].demand for node, residents in before.residents.items()}
+    for node, demand in some(demands.items()):
+        for target in range(0 if demand.drbd else before.frame.size):
+            after = before.placed(demand, target)
+            stuck = CapacityTest(before, everywhere).newly_stuck(after, (target,))
+            assert test.is_worse(after, (target,)) == bool(stuck), (node, target)
+            assert test.newly_stuck(after, (target,)) == stuck
+
+
+@pytest.mark.parametrize("seed", range(often(30, 60)))
+def test_nodes_taken_as_certain_can_really_be_emptied(seed: int) -> None:
+    kind = ("allocate-one", "allocate-pair")[seed % 2]
+    state = _state(cluster(seed, kind, "--vm-incapable=0"))
+    _empty_the_certain(state)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_full_nodes_taken_as_certain_can_really_be_emptied(seed: int) -> None:
+    """Where drbd instances that fail over leave little to the others."""
+    message = generate(
+        "--nodes=3", "--per-node=12", "--mix=drbd=3,ext=1", "--fill=.95", f"--seed={seed}"
+    )
+    _empty_the_certain(_state(message))
+
+
+def _empty_the_certain(state: State) -> None:
+    test = CapacityTest(state, np.ones(state.frame.size, np.bool_))
+    no_changes = tuple(range(state.frame.size))
+    unsure = test._uncertain(state, no_changes)
+    assert unsure.shape == (state.frame.size,)
+    for node in np.flatnonzero(~unsure).tolist():
+        assert not _step_by_step(state, node)
+
+
+def test_a_full_node_is_not_taken_as_certain() -> None:
+    message = generate("--nodes=4", "--mix=plain=1", "--fill=.95", "--per-node=30", "--seed=3")
+    state = _state(message)
+    test = CapacityTest(state, np.ones(4, np.bool_))
+    stuck = [bool(evacuate(state, node)) for node in range(4)]
+    assert any(stuck)
+    assert (test._uncertain(state, (0, 1, 2, 3)) | ~np.array(stuck)).all()
