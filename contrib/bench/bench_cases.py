@@ -8,6 +8,7 @@ from typing import Final
 
 NEVER: Final = 10**9
 DRBD_ONLY: Final = ("--mix", "drbd=1")
+SHARED_ONLY: Final = ("--mix", "sharedfile=1")
 MIXED: Final = ("--mix", "drbd=7,plain=2,ext=1")
 BATCH: Final = ("--count", "100", "--new-mem", "1024", "--new-disk", "10240", "--new-cpu", "1")
 #: Sizes of --quick, for every case.
@@ -50,6 +51,25 @@ class Case:
         if nodes > self.hail_quick_up_to and not slow:
             return "takes minutes: only with --slow"
         return ""
+
+
+def _capacity(
+    name: str, template: str, options: Sequence[str], *, sizes: Sequence[int], quick: int
+) -> Case:
+    """Both counts of hspace with one disk template."""
+    wanted = ("--disk-template", template)
+    return Case(
+        name,
+        (*options, "--request", "none"),
+        sizes,
+        hail_up_to=300,
+        hail_quick_up_to=quick,
+        tool=Tool(
+            "hspace",
+            (*wanted, "--machine-readable", "-t"),
+            ("capacity", *wanted, "--json", "--text-data"),
+        ),
+    )
 
 
 CASES: Final[Sequence[Case]] = (
@@ -124,16 +144,8 @@ CASES: Final[Sequence[Case]] = (
         hail_quick_up_to=10,
         tool=Tool("hbal", ("-t",), ("balance", "--json", "--text-data")),
     ),
-    Case(
-        "capacity-drbd",
-        (*DRBD_ONLY, "--request", "none"),
-        sizes=(10, 40, 100, 300),
-        hail_up_to=300,
-        hail_quick_up_to=100,
-        tool=Tool(
-            "hspace",
-            ("--disk-template", "drbd", "--machine-readable", "-t"),
-            ("capacity", "--disk-template", "drbd", "--json", "--text-data"),
-        ),
-    ),
+    _capacity("capacity-drbd", "drbd", DRBD_ONLY, sizes=(10, 40, 100, 300), quick=100),
+    _capacity("capacity-plain", "plain", DRBD_ONLY, sizes=(10,), quick=10),
+    _capacity("capacity-shared", "sharedfile", DRBD_ONLY, sizes=(10, 40), quick=10),
+    _capacity("capacity-all-shared", "sharedfile", SHARED_ONLY, sizes=(10, 40), quick=10),
 )
