@@ -86,8 +86,10 @@ def _random_move(group: GroupSearch, rng: Random, instance: int, progress: Progr
 
 Jobs = tuple[Planned, ...]
 
-#: Instances x nodes up to which hbal's path is followed exactly and search has no end of its own.
-_SMALL: Final = 4000
+#: Instances x nodes up to which search has no end of its own, and up to which hbal's path is
+#: followed exactly: some seconds of CPU time, where hbal takes minutes.
+_SMALL: Final = 4_000
+_FOLLOWED: Final = 20_000
 #: Disturbances of a search without limits: the least, the most, and instances x nodes for each
 #: one more.
 _KICKS: Final = (6, 100, 10)
@@ -135,7 +137,8 @@ class GroupPlanner:
         """The jobs of the best plan found."""
         if not self._group.residents or self._jobs_limit == 0:
             return ()
-        self._path = self._best_moves(as_hbal=True)
+        follows = self._group.size <= _FOLLOWED
+        self._path = self._best_moves(as_hbal=True) if follows else self._descent()
         self._best: Jobs = ()
         self._copies_count = self._is_legal(self._path)
         if not self._path.order and self._default:
@@ -143,7 +146,9 @@ class GroupPlanner:
             return self._best
         self._offer_path(self._path)
         if not self._keeps_floor or (self._group.diskless.any() and self._is_small):
-            self._offer_path(self._best_moves(as_hbal=False))
+            self._offer_path(self._best_moves(as_hbal=False) if follows else self._descent())
+        if follows and not self._is_small:
+            self._offer(self._descent().placement)
         if self._is_small:
             once = self._best_moves(as_hbal=False, once=True)
             self._offer(once.placement, once.order, rounds=1)
@@ -161,11 +166,17 @@ class GroupPlanner:
         group = self._group
         if not self._default:
             group.set_price(self._per_gib)
-        if self._is_small:
-            group.moves.legality.as_hbal = as_hbal
-            path = best_moves(group, self._jobs_limit, self._bound, as_hbal=as_hbal, once=once)
-            group.moves.legality.as_hbal = False
-            return path
+        group.moves.legality.as_hbal = as_hbal
+        path = best_moves(group, self._jobs_limit, self._bound, as_hbal=as_hbal, once=once)
+        group.moves.legality.as_hbal = False
+        return path
+
+    def _descent(self) -> BestMoves:
+        """Single moves of many instances at once: where large groups get to quickly."""
+        group = self._group
+        if not self._default:
+            group.set_price(self._per_gib)
+        group.model.go(group.home)
         LocalSearch(group.moves, group.home, _LEAST, self._jobs_limit).descend()
         there = group.model.placement
         moved = tuple(np.flatnonzero(group.moved(there)).tolist())

@@ -9,13 +9,14 @@ import make_cluster
 import orjson
 import pytest
 from balanced_jobs import course
-from beside_hbal import compared, made, small
+from beside_hbal import compared, compared_groups, everything, made, small
 from clusters import generate
 from hbal_plan import run_hbal
 from installed import need
 from test_balance_cases import planned
 from thorough import often
 
+from ganeti_steward.allocators.balancing.planning import plan
 from ganeti_steward.allocators.jobs.operations import nodes_after
 from ganeti_steward.allocators.score.global_n1 import CapacityTest
 from ganeti_steward.allocators.state.load import load
@@ -51,6 +52,16 @@ def test_never_behind_hbal(seed: int) -> None:
     text = make_cluster.to_text(generate(f"--seed={seed}", *size, *FEATURES[seed % 8]))
     request, options = WANTED[seed % 3]
     assert compared(f"seed {seed}", text, request, options).faults == []
+
+
+@pytest.mark.parametrize("seed", range(often(4, 80)))
+def test_middling_groups_are_not_behind_hbal(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Groups as large as hbal's path is followed in, with fewer other searches."""
+    need("hbal")
+    monkeypatch.setattr(plan, "_SMALL", 0)
+    text = made(everything(seed, (6, 8)))
+    results = compared_groups(f"seed {seed}", text, Balance(), [])
+    assert [result.faults for result in results] == [[]] * len(results)
 
 
 @pytest.mark.parametrize(
