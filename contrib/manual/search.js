@@ -45,15 +45,39 @@
     });
   }
 
+  // Where a word, or the beginning that its other forms share, is in the text; -1: it is in the title only.
+  function place(text, word) {
+    for (let length = word.length; length >= Math.min(4, word.length); length -= 1) {
+      const at = text.indexOf(word.slice(0, length));
+      if (at >= 0) {
+        return at;
+      }
+    }
+    return -1;
+  }
+
+  // Some words of a text around the first that was searched for.
   function part(text, words) {
-    const places = words.map((word) => text.toLowerCase().indexOf(word)).filter((place) => place >= 0);
-    const begin = Math.max(0, Math.min(...places, text.length) - 60);
-    return (begin ? "... " : "") + text.slice(begin, begin + 240);
+    const places = words.map((word) => place(text.toLowerCase(), word)).filter((at) => at >= 0);
+    const before = places.length ? Math.min(...places) - 60 : 0;
+    const begin = before > 0 ? text.indexOf(" ", before) + 1 : 0;
+    const rest = text.slice(begin, begin + 240);
+    const whole = begin + 240 >= text.length;
+    return (begin ? "... " : "") + (whole ? rest : rest.slice(0, rest.lastIndexOf(" ")) + " ...");
+  }
+
+  // The first part of a page has the page's title and text: one result is enough.
+  function once(all) {
+    const locations = new Set(all.map((one) => one.ref));
+    return all.filter(function (one) {
+      const whole = one.ref.split("#")[0];
+      return whole === one.ref || !locations.has(whole) || pages[whole].title !== pages[one.ref].title;
+    });
   }
 
   function show() {
     const words = field.value.toLowerCase().split(/\s+/).filter(Boolean);
-    const all = found(field.value);
+    const all = once(found(field.value));
     results.replaceChildren();
     if (!all.length) {
       const none = document.createElement("p");
@@ -67,7 +91,7 @@
       link.href = page.location;
       const whole = pages[one.ref.split("#")[0]].title;
       link.textContent = whole === page.title ? whole : whole + ": " + page.title;
-      const title = document.createElement("h3");
+      const title = document.createElement("h2");
       title.append(link);
       const text = document.createElement("p");
       text.textContent = part(page.text, words);
