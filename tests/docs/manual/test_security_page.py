@@ -13,7 +13,7 @@ NAMED: Final = re.findall(r"`([\w/]+\.py)::(\w+)`", PAGE)
 #: Cells of the last column of the tables of sentences.
 CELLS: Final = [
     row.strip(" |").rpartition(" | ")[2]
-    for table in re.findall(r"^\| \| test \|\n\|---\|---\|\n((?:\|.*\n)+)", PAGE, re.MULTILINE)
+    for table in re.findall(r"^\| what \| test \|\n\|---\|---\|\n((?:\|.*\n)+)", PAGE, re.MULTILINE)
     for row in table.splitlines()
 ]
 

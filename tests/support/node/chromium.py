@@ -24,9 +24,6 @@ _COMMAND: Final = (
     '--hide-scrollbars --user-data-dir="$1" --remote-debugging-pipe 3<&"$2" 4>&"$3" about:blank'
 )
 
-#: What axe calls serious: WCAG 2.2 at levels A and AA, and its own good practice.
-_SERIOUS: Final = {"serious", "critical"}
-
 
 class Browser:
     """One page in a browser of its own."""
@@ -117,14 +114,10 @@ class Browser:
             )
 
     def faults(self) -> list[str]:
-        """What axe finds that is serious; the page's own policy does not count for axe."""
+        """What axe finds, of any impact; the page's own policy does not count for axe."""
         self.run(f"{AXE.read_text()};0")
         found = self.run("axe.run().then(found => found.violations)")
-        return [
-            f"{one['id']}: {one['help']}: {one['nodes'][0]['html']}"
-            for one in found
-            if one["impact"] in _SERIOUS
-        ]
+        return [f"{one['id']}: {one['help']}: {one['nodes'][0]['html']}" for one in found]
 
     def picture(self) -> bytes:
         """A PNG of the whole page."""
