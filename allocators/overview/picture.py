@@ -68,7 +68,8 @@ def svg(overview: Overview, title: str, note: str = "", curves: Sequence[Curve] 
     height = below + HEIGHT * len(curves)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{_text(title)}" '
-        f'width="{_WIDTH}" height="{height}" viewBox="0 0 {_WIDTH} {height}">',
+        f'width="{_WIDTH}" height="{height}" viewBox="0 0 {_WIDTH} {height}" '
+        'style="max-width:100%;height:auto">',
         f"<style>{_STYLE}</style><defs>{STRIPES}</defs>",
         f'<rect width="{_WIDTH}" height="{height}" fill="{LIGHT.ground}"/>',
         f'<text class="title" x="12" y="28">{_text(title)}</text>',

@@ -108,6 +108,7 @@ def test_a_curve() -> None:
     found = [one.text for one in root.iter(f"{_SVG}text")]
     assert {"group <b>", "4.0000", "0.5000", "40.0 GiB"} <= {*found}
     without = ElementTree.fromstring(svg((group(node("n1")),), ""))
+    assert root.get("style") == "max-width:100%;height:auto"
     assert int(root.get("height", "")) == int(without.get("height", "")) + HEIGHT
 
 
