@@ -21,7 +21,13 @@ from ganeti_steward.core.builtins import ALLOCATION
 from ganeti_steward.core.commands.cluster_options import add_source_options, read_source
 from ganeti_steward.core.commands.configuration import configuration
 from ganeti_steward.core.commands.manual import describe
-from ganeti_steward.core.commands.tables import Value, add_field_options, print_fields, print_notes
+from ganeti_steward.core.commands.tables import (
+    Value,
+    add_field_options,
+    print_fields,
+    print_messages,
+    print_notes,
+)
 from ganeti_steward.core.commands.terminal import progress
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
 from ganeti_steward.core.iallocator.dispatch import dispatch
@@ -96,12 +102,13 @@ def run(options: argparse.Namespace) -> int:
         sys.stdout.write(commands if options.partial or not failed else "")
     elif moved:
         print_fields(options, _FIELDS, [*_FIELDS], list(_plan(moved, jobs, cluster)))
-    for name, reason in failed:
-        print(f"{name} cannot be moved: {reason or 'no reason was given'}", file=sys.stderr)
+    print_messages(
+        f"{name} cannot be moved: {reason or 'no reason was given'}" for name, reason in failed
+    )
     if failed and not options.partial:
         summary = f"{counted(len(failed), 'instance')} of {len(names)} cannot be moved"
         if options.exec or options.print_commands:
-            print(f"{summary}; --partial moves the others", file=sys.stderr)
+            print_messages([f"{summary}; --partial moves the others"])
         return EXIT_FAILURE
     if options.exec and sets:
         if not run_options.confirmed(options, cluster, sets):

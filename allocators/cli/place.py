@@ -31,6 +31,7 @@ from ganeti_steward.core.commands.tables import (
     add_field_options,
     is_list,
     print_fields,
+    print_messages,
     print_notes,
 )
 from ganeti_steward.core.commands.terminal import progress
@@ -104,10 +105,10 @@ def _make_room(case: Case, outcome: Outcome, config: Config, options: argparse.N
     if found is not None and found.found:
         sys.stdout.write(moves_script(found.found[0], options.name))
         return EXIT_OK
-    print(f"no place: {outcome.info}", file=sys.stderr)
     bounded = found is not None and found.bounded
     limit = f" in {options.effort:g} s of CPU (--effort)" if bounded else ""
-    print(f"no moves of up to three instances were found that make room{limit}", file=sys.stderr)
+    nothing = f"no moves of up to three instances were found that make room{limit}"
+    print_messages([f"no place: {outcome.info}", nothing])
     return EXIT_FAILURE
 
 

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from contextlib import suppress
+from typing import Final, TextIO
 
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.json_reader import printable
@@ -95,8 +97,15 @@ def wrapped(text: str, width: int = WIDTH) -> str:
 
 def print_notes(notes: Iterable[str]) -> None:
     """What the user should read in addition to the result."""
-    for note in notes:
-        print(f"Note: {note}", file=sys.stderr)
+    print_messages(f"Note: {note}" for note in notes)
+
+
+def print_messages(texts: Iterable[str]) -> None:
+    """Sentences on standard error: wrapped on a terminal, otherwise each in one line."""
+    for text in texts:
+        width = terminal_width(sys.stderr)
+        line = f"{text}\n" if width is None or len(text) <= width else wrapped(text, width)
+        sys.stderr.write(line)
 
 
 # -- lists with fields
@@ -166,13 +175,20 @@ def print_fields(
     sys.stdout.write(text)
 
 
-def terminal_width() -> int | None:
-    """Columns of the terminal that standard output is; None: no terminal, lines are not wrapped."""
-    if not sys.stdout.isatty():
+def terminal_width(stream: TextIO | None = None) -> int | None:
+    """Columns of the terminal that a stream is; None: it is none, lines are not wrapped.
+
+    ``stream``: standard output, if none is given.
+    """
+    stream = sys.stdout if stream is None else stream
+    if not stream.isatty():
         return None
     import shutil  # with the archives it reads
 
-    return shutil.get_terminal_size().columns
+    columns = WIDTH
+    with suppress(OSError):
+        columns = os.get_terminal_size(stream.fileno()).columns or WIDTH
+    return shutil.get_terminal_size((columns, 24)).columns
 
 
 def chosen_fields(

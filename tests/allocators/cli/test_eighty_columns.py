@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TYPE_CHECKING, Any
 
 import clusters
 import pytest
+
+from ganeti_steward.core.commands import tables
 
 if TYPE_CHECKING:
     from front import Front
@@ -15,10 +18,11 @@ WIDTH = 80
 
 
 def use_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Standard output is a terminal without colours, from now on in this test."""
+    """Both outputs are a terminal without colours, from now on in this test."""
     monkeypatch.setenv("COLUMNS", str(WIDTH))
     monkeypatch.setenv("TERM", "dumb")
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
 
 
 def cluster() -> Any:
@@ -55,6 +59,50 @@ def test_no_line_is_wider(front: Front, monkeypatch: pytest.MonkeyPatch, command
     done = front(*command.split(), "-I", front.message(cluster()))
     assert done.out
     assert [line for line in done.out.splitlines() if len(line) > WIDTH] == []
+    assert [line for line in done.err.splitlines() if len(line) > WIDTH] == []
+
+
+def test_messages_of_a_failure_are_wrapped(front: Front, monkeypatch: pytest.MonkeyPatch) -> None:
+    use_terminal(monkeypatch)
+    refused = "place -t drbd -s 9000g --make-room"
+    lines = front(*refused.split(), "-I", front.message(cluster())).err.splitlines()
+    assert lines[0].startswith("no place: ")
+    assert lines[-1].startswith("no moves of up to three instances")
+    assert max(map(len, lines)) <= WIDTH
+
+
+def test_notes_are_wrapped_on_a_terminal_only(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A pipe gets each in one line, which grep finds whole."""
+    note = "the capacity test refused moves to a node; " * 3
+    tables.print_notes([note, "short"])
+    whole = capsys.readouterr().err
+    assert whole == f"Note: {note}\nNote: short\n"
+    use_terminal(monkeypatch)
+    tables.print_notes([note, "short"])
+    lines = capsys.readouterr().err.splitlines()
+    assert max(map(len, lines)) <= WIDTH < len(note)
+    assert lines[0].startswith("Note: the capacity")
+    assert all(line.startswith("  ") for line in lines[1:-1])
+    assert lines[-1] == "Note: short"
+    assert " ".join(" ".join(lines).split()) == " ".join(whole.split())
+
+
+def test_the_terminal_of_standard_error_counts_where_output_is_a_file(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setattr(os, "get_terminal_size", sized_by_standard_error)
+    tables.print_notes(["word " * 20])
+    assert max(map(len, capfd.readouterr().err.splitlines())) <= 40
+
+
+def sized_by_standard_error(descriptor: int) -> os.terminal_size:
+    if descriptor == sys.stderr.fileno():
+        return os.terminal_size((40, 24))
+    raise OSError("not a terminal")
 
 
 def test_the_table_of_moves_stays_aligned(front: Front, monkeypatch: pytest.MonkeyPatch) -> None:
