@@ -278,6 +278,6 @@ def group_trial(tried: TriedMoves, trial: MoveTrial) -> GroupTrial:
     first = next(trial.places.best_first(), None) if trial.places is not None else None
     if tried.task.test is None or first is None:
         return shown
-    after = tried.left.placed(tried.task.resident.demand, *first.nodes)
-    stuck = tried.task.test.newly_stuck(after, first.nodes)
-    return shown._replace(stuck=tuple(stuck))
+    passing = PlaceFilter(tried.task.test, tried.left, tried.task.resident.demand)
+    passing.passes(first)
+    return shown._replace(failed=passing.refused, passing=passing)

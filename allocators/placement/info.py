@@ -173,8 +173,9 @@ def count_reasons(state: State, demand: Demand, trial: GroupTrial, verdicts: Ver
         for rule, number in sorted(counted.items(), key=lambda item: (-item[1], item[0]))
     ]
     left = trial.members & verdicts.fits
-    if left.any() and trial.stuck:
-        one = trial.stuck[0]
+    refused = trial.stuck if left.any() else []
+    if refused:
+        one = refused[0]
         stuck = f"{one.instance} could no longer leave {one.node} if that had to be emptied"
         parts.append(f"{int(left.sum())} capacity (e.g. {stuck})")
     elif left.any() and verdicts.role == SECONDARY:
@@ -227,7 +228,7 @@ def limits(placement: Placement) -> dict[str, int]:
         for node in np.flatnonzero(trial.members).tolist():
             checks = (verdicts.check(node) for verdicts in trial.verdicts)
             check = next((check for check in checks if check is not None), None)
-            rule = check.rule if check else "capacity" if trial.stuck else "N+1"
+            rule = check.rule if check else "capacity" if trial.failed else "N+1"
             entry = check is not None and check.failure in ("", "FailInternal")
             (closed if entry else counted)[rule] += 1
     return dict(sorted((counted or closed).items(), key=lambda item: (-item[1], item[0])))

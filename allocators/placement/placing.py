@@ -53,8 +53,13 @@ class GroupTrial(NamedTuple):
     """the state with the best place taken"""
     failed: int = 0
     """number of places the capacity test refused"""
-    stuck: tuple[Stuck, ...] = ()
-    """the result of the capacity test for the last place it refused"""
+    passing: PlaceFilter | None = None
+    """the capacity test"""
+
+    @property
+    def stuck(self) -> list[Stuck]:
+        """The result of the capacity test for the last place it refused."""
+        return self.passing.last() if self.passing else []
 
 
 class Placement(NamedTuple):
@@ -251,15 +256,15 @@ class PlaceSearch:
 
     def _first_passing(
         self, places: Iterator[RankedPlace]
-    ) -> tuple[RankedPlace | None, State | None, int, tuple[Stuck, ...]]:
+    ) -> tuple[RankedPlace | None, State | None, int, PlaceFilter | None]:
         if self._start.test is None:
             place = next(places, None)
             if place is None:
-                return None, None, 0, ()
-            return place, self._state.placed(self._demand, place.primary, place.secondary), 0, ()
+                return None, None, 0, None
+            return place, self._state.placed(self._demand, place.primary, place.secondary), 0, None
         passing = PlaceFilter(self._start.test, self._state, self._demand)
         for place in places:
             after = passing.passes(place)
             if after is not None:
-                return place, after, passing.refused, tuple(passing.last())
-        return None, None, passing.refused, tuple(passing.last())
+                return place, after, passing.refused, passing
+        return None, None, passing.refused, passing

@@ -227,9 +227,11 @@ class State(NamedTuple):
         after[quantity.FAILS] = after[quantity.UNALLOCATED] <= after[quantity.RESERVED]
         return after
 
-    def placed(self, demand: Demand, primary: int, secondary: int = -1) -> State:
-        """With the instance added."""
-        state = self.touched(primary, self.after_primary(demand))
+    def placed(
+        self, demand: Demand, primary: int, secondary: int = -1, *, after: Ints | None = None
+    ) -> State:
+        """With the instance added; ``after``: `after_primary` where it is known."""
+        state = self.touched(primary, self.after_primary(demand) if after is None else after)
         state = state._replace(tag_counts=self.tag_counts.counted(demand, primary, 1))
         forthcoming = demand.instance.forthcoming
         if secondary >= 0:
