@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from ganeti_steward.core.model.job_state import ERROR
 from ganeti_steward.core.model.opcodes import MOVES, REPLACE_DISKS
 from ganeti_steward.plugins.maintenance.daemon.parts import Round
-from ganeti_steward.plugins.maintenance.engine.brakes import is_under_repair
+from ganeti_steward.plugins.maintenance.engine.brake_case import is_under_repair
 from ganeti_steward.plugins.maintenance.engine.decision import Change
 from ganeti_steward.plugins.maintenance.engine.transitions import FORGOTTEN
 from ganeti_steward.plugins.model.incident import STATUSES

@@ -17,7 +17,7 @@ from ganeti_steward.plugins.maintenance.daemon.job_releases import JobReleases, 
 from ganeti_steward.plugins.maintenance.daemon.mastership import NotMaster
 from ganeti_steward.plugins.maintenance.daemon.parts import Round
 from ganeti_steward.plugins.maintenance.daemon.wakeup import DaemonStopped, Signals, Waiter
-from ganeti_steward.plugins.maintenance.engine.brakes import is_requested, may_begin
+from ganeti_steward.plugins.maintenance.engine.brakes import may_begin
 from ganeti_steward.plugins.maintenance.engine.decision import (
     CLUSTER,
     Inputs,
@@ -26,6 +26,7 @@ from ganeti_steward.plugins.maintenance.engine.decision import (
     Recent,
 )
 from ganeti_steward.plugins.maintenance.engine.ledger import with_commands
+from ganeti_steward.plugins.maintenance.engine.planned_brakes import is_requested
 from ganeti_steward.plugins.maintenance.engine.routine import RoutinePlanner, no_routine
 from ganeti_steward.plugins.maintenance.engine.tasks import Planner
 from ganeti_steward.plugins.maintenance.runtime import REAL, Runtime

@@ -6,20 +6,28 @@ All that hold are reported, not only the first.  A cancel passes none of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final, TypeVar
 
 from ganeti_steward.core.model.cluster import Node
 from ganeti_steward.core.model.finding import LIVE_REPAIR
 from ganeti_steward.plugins.maintenance.config import OBSERVE, Maintd
-from ganeti_steward.plugins.maintenance.effects import Effects
+from ganeti_steward.plugins.maintenance.engine.brake_case import (
+    Brake,
+    BrakeCase,
+    RepairCase,
+    braked,
+    is_under_repair,
+)
+from ganeti_steward.plugins.maintenance.engine.planned_brakes import (
+    apart,
+    gate,
+    is_requested,
+    maintenance_pause,
+)
 from ganeti_steward.plugins.maintenance.pause import pause_reason
-from ganeti_steward.plugins.model.incident import MAINTENANCE_PAUSE_TAG, OPT_OUT_TAG, Incident
+from ganeti_steward.plugins.model.incident import OPT_OUT_TAG, Incident
 from ganeti_steward.plugins.model.task import (
-    AFTERWARDS,
-    Done,
-    Failed,
     Held,
     Task,
 )
@@ -28,65 +36,7 @@ from ganeti_steward.plugins.model.world import Reported, World
 
 _SECOND: Final = 10**9
 
-#: As many causes are named in a sentence.
-_SHOWN: Final = 5
-
-_NO_EFFECTS: Final = Effects()
-
 _Case = TypeVar("_Case")
-
-
-@dataclass(frozen=True, kw_only=True)
-class BrakeCase:
-    """What the brakes judge that hold back repairs and routine work alike."""
-
-    world: World
-    """with the incidents as they are now"""
-    config: Maintd
-    utc_offset: int
-    """s"""
-    next: Task | Done | Failed | None = None
-    """what would be done, once it is planned"""
-    effects: Effects = _NO_EFFECTS
-    """what that does to nodes and instances; empty until it is planned"""
-
-    @property
-    def subject(self) -> str:
-        """What is held back."""
-        raise NotImplementedError
-
-    @property
-    def evacuated(self) -> str:
-        """The node that is taken out of service, though it may be silent by now; empty: none."""
-        return ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class RepairCase(BrakeCase):
-    """An incident, and once it is planned, what would be done."""
-
-    incident: Incident
-    node: Node
-    commanded: int = 0
-    """when the repair command was begun last for the same object of the node, ns; 0: never"""
-
-    @property
-    def subject(self) -> str:
-        """What is held back."""
-        return self.incident.uuid
-
-    @property
-    def evacuated(self) -> str:
-        """See `BrakeCase.evacuated`."""
-        return "" if self.incident.action == LIVE_REPAIR else self.node.name
-
-
-Brake = Callable[[RepairCase], Held | None]
-
-
-def braked(case: BrakeCase, brake: str, sentence: str, **values: object) -> Held:
-    """Something that a brake holds back."""
-    return Held(case.subject, brake, sentence, tuple(values.items()))
 
 
 def _opt_out(case: RepairCase) -> Held | None:
@@ -187,70 +137,6 @@ def _of_deleted(world: World) -> set[str]:
     return {f"that of incident {uuid}, which has no record" for uuid in gone}
 
 
-def is_under_repair(incident: Incident) -> bool:
-    """Whether something is being done to its node."""
-    return incident.state.under_repair or any(
-        submission.step not in AFTERWARDS for submission in incident.open
-    )
-
-
-def is_requested(incident: Incident) -> bool:
-    """Whether it is a maintenance that has not begun."""
-    return bool(incident.maintenance) and incident.active and not incident.state.begun
-
-
-def _gate(case: RepairCase) -> Held | None:
-    """No healthy node is taken out while anything else is wrong."""
-    if not is_requested(case.incident):
-        return None
-    own, world = case.node, case.world
-    ill = [
-        f"incident {incident.uuid} of {incident.node_name} ({incident.action}) is {incident.status}"
-        for incident in sorted(world.incidents.values(), key=lambda one: one.uuid)
-        if _closes_gate(incident)
-    ]
-    silent = [
-        f"{node.name} does not answer"
-        for node in world.cluster.nodes
-        if not (node.offline or node.live) and node.vm_capable
-    ]
-    reasons = (*ill, *silent, *world.gates, *(world.unclean or ()))
-    if not reasons:
-        return None
-    first = "; ".join(reasons[:_SHOWN])
-    more = len(reasons) - _SHOWN
-    rest = f"; and {more} more" if more > 0 else ""
-    sentence = f"the maintenance of {own.name} waits: {first}{rest}"
-    return braked(case, "gate", sentence, incidents=len(ill), silent=len(silent))
-
-
-def _closes_gate(incident: Incident) -> bool:
-    """Whether no maintenance begins because of an incident."""
-    if incident.maintenance:
-        return bool(incident.state.avoided) and not incident.state.active
-    return bool(incident.state.avoided)
-
-
-def _apart(case: RepairCase) -> Held | None:
-    """Two nodes with an instance in common are not away at the same time."""
-    if not is_requested(case.incident):
-        return None
-    away = {
-        incident.node_name
-        for incident in case.world.incidents.values()
-        if incident.node != case.incident.node and is_under_repair(incident)
-    }
-    shared = sorted(
-        f"{instance.name} of {', '.join(sorted(away.intersection(instance.nodes)))}"
-        for instance in case.world.instances_on(case.node.name)
-        if away.intersection(instance.nodes)
-    )
-    if not shared:
-        return None
-    sentence = f"{case.node.name} has {len(shared)} instances in common with nodes that are away: "
-    return braked(case, "apart", sentence + ", ".join(shared[:_SHOWN]), instances=len(shared))
-
-
 def storm(case: BrakeCase) -> Held | None:
     """Too many nodes report a fault at the same time, of those about which nothing is known yet."""
     nodes = _unjudged(case.world)
@@ -324,20 +210,6 @@ def pause(case: BrakeCase) -> Held | None:
     """An admin has paused the daemon."""
     reason = pause_reason(case.world.cluster_tags)
     return None if reason is None else braked(case, "pause", f"maintenance is paused: {reason}")
-
-
-def _maintenance_pause(case: RepairCase) -> Held | None:
-    """An admin has paused planned maintenance, or that of the node."""
-    if not case.incident.maintenance:
-        return None
-    own = f"the maintenance of {case.node.name}"
-    pauses = (("planned maintenance", case.world.cluster_tags), (own, case.node.tags))
-    reasons = [
-        f"{what} is paused: {reason}"
-        for what, tags in pauses
-        if (reason := pause_reason(tags, MAINTENANCE_PAUSE_TAG)) is not None
-    ]
-    return braked(case, "pause", "; ".join(reasons)) if reasons else None
 
 
 def window(case: BrakeCase) -> Held | None:
@@ -417,14 +289,14 @@ BEFORE_PLAN: Final[tuple[Brake, ...]] = (
     _hold,
     _master,
     _most_nodes,
-    _gate,
-    _apart,
+    gate,
+    apart,
     storm,
 )
 #: Judged for what was planned.
 AFTER_PLAN: Final[tuple[Brake, ...]] = (
     pause,
-    _maintenance_pause,
+    maintenance_pause,
     window,
     _command_not_reported,
     _repeated,

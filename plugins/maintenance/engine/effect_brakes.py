@@ -11,13 +11,13 @@ from typing import Final
 from ganeti_steward.core.model.cluster import Node
 from ganeti_steward.core.model.finding import LIVE_REPAIR
 from ganeti_steward.plugins.maintenance.effects import ClusterFacts
-from ganeti_steward.plugins.maintenance.engine.brakes import (
+from ganeti_steward.plugins.maintenance.engine.brake_case import (
     BrakeCase,
     RepairCase,
     braked,
     is_under_repair,
-    waiting,
 )
+from ganeti_steward.plugins.maintenance.engine.brakes import waiting
 from ganeti_steward.plugins.model.incident import (
     DONE_TAG,
     MAINTENANCE_PAUSE_TAG,

@@ -13,6 +13,7 @@ from ganeti_steward.core.model.opcodes import REPLACE_DISKS, Job
 from ganeti_steward.plugins.maintenance.config import OBSERVE
 from ganeti_steward.plugins.maintenance.effects import effects_of
 from ganeti_steward.plugins.maintenance.engine import brakes, effect_brakes
+from ganeti_steward.plugins.maintenance.engine.brake_case import BrakeCase, braked
 from ganeti_steward.plugins.maintenance.engine.decision import Lasting, RoutineStarted, routine_name
 from ganeti_steward.plugins.maintenance.engine.ledger import Ledger
 from ganeti_steward.plugins.maintenance.engine.reservations import Reservations
@@ -30,7 +31,7 @@ def no_routine(plugin: str, world: World) -> Sequence[RoutinePlan]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RoutineCase(brakes.BrakeCase):
+class RoutineCase(BrakeCase):
     """A plugin, and once it is planned, what it would do."""
 
     plugin: str
@@ -64,7 +65,7 @@ def _under_repair(case: RoutineCase) -> Held | None:
     if not busy:
         return None
     sentence = f"an incident is active on {', '.join(busy)}; {effect_brakes.held_task(case)}"
-    return brakes.braked(case, "under-repair", sentence)
+    return braked(case, "under-repair", sentence)
 
 
 def _failed_target(case: RoutineCase) -> Held | None:
@@ -81,7 +82,7 @@ def _failed_target(case: RoutineCase) -> Held | None:
     if not found:
         return None
     sentence = f"{', '.join(found)}; {effect_brakes.held_task(case)}"
-    return brakes.braked(case, "failed-target", sentence)
+    return braked(case, "failed-target", sentence)
 
 
 def _unmovable(case: RoutineCase) -> Held | None:
@@ -96,7 +97,7 @@ def _unmovable(case: RoutineCase) -> Held | None:
     if not found:
         return None
     sentence = f"{'; '.join(found)}; {effect_brakes.held_task(case)}"
-    return brakes.braked(case, "unmovable", sentence)
+    return braked(case, "unmovable", sentence)
 
 
 def _record(case: RoutineCase) -> Held | None:
@@ -109,7 +110,7 @@ def _record(case: RoutineCase) -> Held | None:
     )
     if not faults:
         return None
-    return brakes.braked(case, "record", f"{'; '.join(faults)}; {effect_brakes.held_task(case)}")
+    return braked(case, "record", f"{'; '.join(faults)}; {effect_brakes.held_task(case)}")
 
 
 #: No task: it uses nothing.
@@ -175,7 +176,7 @@ class Routine:
                 if plugin in inputs.since:
                     self.since[plugin] = inputs.since[plugin]
                 sentence = "whether jobs of it were submitted a moment ago is not known yet"
-                ledger.held.append(brakes.braked(case, "lookup", sentence))
+                ledger.held.append(braked(case, "lookup", sentence))
 
     def _plan(self, case: RoutineCase) -> None:
         held = brakes.holding(BEFORE_PLAN, case)
@@ -200,7 +201,7 @@ class Routine:
         held = brakes.holding(FOR_TAGS if case.effects.only_tags else AFTER_PLAN, case)
         if conflict:
             sentence = f"another task uses {conflict}; held: {task.reason}"
-            held = [brakes.braked(case, "reserved", sentence)]
+            held = [braked(case, "reserved", sentence)]
         self._ledger.held += held
         if {one.brake for one in held} == {OBSERVE}:
             self._reservations.observe(task, case.plugin)

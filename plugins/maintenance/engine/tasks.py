@@ -11,13 +11,12 @@ from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.model.cluster import Node
 from ganeti_steward.plugins.maintenance.config import OBSERVE
 from ganeti_steward.plugins.maintenance.effects import Effects, effects_of, with_power_cycle
+from ganeti_steward.plugins.maintenance.engine.brake_case import Brake, RepairCase
 from ganeti_steward.plugins.maintenance.engine.brakes import (
     AFTER_PLAN,
     BEFORE_PLAN,
     FOR_OPENING,
     FOR_TAGS,
-    Brake,
-    RepairCase,
     holding,
     unverified,
 )

@@ -10,7 +10,7 @@ from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.model.opcodes import MOVES, REPLACE_DISKS
 from ganeti_steward.plugins.maintenance.config import ACT, OBSERVE, Maintd
 from ganeti_steward.plugins.maintenance.daemon.parts import Round
-from ganeti_steward.plugins.maintenance.engine.brakes import is_under_repair
+from ganeti_steward.plugins.maintenance.engine.brake_case import is_under_repair
 from ganeti_steward.plugins.maintenance.engine.decision import Started
 from ganeti_steward.plugins.maintenance.engine.reservations import avoided_nodes
 from ganeti_steward.plugins.model.incident import CANCELED, FAILED

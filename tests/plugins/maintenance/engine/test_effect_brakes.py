@@ -13,7 +13,7 @@ from ganeti_steward.allocators.jobs.operations import failover, migrate
 from ganeti_steward.core.model.cluster import Cluster, Node
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.effects import effects_of
-from ganeti_steward.plugins.maintenance.engine.brakes import RepairCase
+from ganeti_steward.plugins.maintenance.engine.brake_case import RepairCase
 from ganeti_steward.plugins.maintenance.engine.decision import Decision, PluginPlan
 from ganeti_steward.plugins.maintenance.engine.effect_brakes import BY_EFFECTS, facts_of
 from ganeti_steward.plugins.model.incident import Incident

@@ -10,7 +10,7 @@ from thorough import often
 from worlds import changed
 
 from ganeti_steward.plugins.maintenance.config import OBSERVE
-from ganeti_steward.plugins.maintenance.engine.brakes import is_under_repair
+from ganeti_steward.plugins.maintenance.engine.brake_case import is_under_repair
 from ganeti_steward.plugins.maintenance.engine.decision import CommandResult, Decision, Started
 from ganeti_steward.plugins.model.incident import CANCELED, FAILED
 from ganeti_steward.plugins.model.task import TAG, UNTAG

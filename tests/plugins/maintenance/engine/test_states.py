@@ -11,7 +11,7 @@ from maintained import EVACUATE, OK, REPAIR, Maintained
 from paths import ROOT
 
 from ganeti_steward.plugins.maintenance.edges.store import rules_of
-from ganeti_steward.plugins.maintenance.engine.brakes import is_under_repair
+from ganeti_steward.plugins.maintenance.engine.brake_case import is_under_repair
 from ganeti_steward.plugins.maintenance.engine.reservations import avoided_nodes
 from ganeti_steward.plugins.maintenance.engine.transitions import FORGOTTEN, TABLE, Event
 from ganeti_steward.plugins.model import incident as incidents

@@ -1,0 +1,88 @@
+"""The brakes of planned maintenance: no healthy node is taken out while anything else is wrong."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ganeti_steward.plugins.maintenance.engine.brake_case import (
+    RepairCase,
+    braked,
+    is_under_repair,
+)
+from ganeti_steward.plugins.maintenance.pause import pause_reason
+from ganeti_steward.plugins.model.incident import MAINTENANCE_PAUSE_TAG, Incident
+from ganeti_steward.plugins.model.task import Held
+
+#: As many causes are named in a sentence.
+_SHOWN: Final = 5
+
+
+def is_requested(incident: Incident) -> bool:
+    """Whether it is a maintenance that has not begun."""
+    return bool(incident.maintenance) and incident.active and not incident.state.begun
+
+
+def gate(case: RepairCase) -> Held | None:
+    """No healthy node is taken out while anything else is wrong."""
+    if not is_requested(case.incident):
+        return None
+    own, world = case.node, case.world
+    ill = [
+        f"incident {incident.uuid} of {incident.node_name} ({incident.action}) is {incident.status}"
+        for incident in sorted(world.incidents.values(), key=lambda one: one.uuid)
+        if _closes_gate(incident)
+    ]
+    silent = [
+        f"{node.name} does not answer"
+        for node in world.cluster.nodes
+        if not (node.offline or node.live) and node.vm_capable
+    ]
+    reasons = (*ill, *silent, *world.gates, *(world.unclean or ()))
+    if not reasons:
+        return None
+    first = "; ".join(reasons[:_SHOWN])
+    more = len(reasons) - _SHOWN
+    rest = f"; and {more} more" if more > 0 else ""
+    sentence = f"the maintenance of {own.name} waits: {first}{rest}"
+    return braked(case, "gate", sentence, incidents=len(ill), silent=len(silent))
+
+
+def _closes_gate(incident: Incident) -> bool:
+    """Whether no maintenance begins because of an incident."""
+    if incident.maintenance:
+        return bool(incident.state.avoided) and not incident.state.active
+    return bool(incident.state.avoided)
+
+
+def apart(case: RepairCase) -> Held | None:
+    """Two nodes with an instance in common are not away at the same time."""
+    if not is_requested(case.incident):
+        return None
+    away = {
+        incident.node_name
+        for incident in case.world.incidents.values()
+        if incident.node != case.incident.node and is_under_repair(incident)
+    }
+    shared = sorted(
+        f"{instance.name} of {', '.join(sorted(away.intersection(instance.nodes)))}"
+        for instance in case.world.instances_on(case.node.name)
+        if away.intersection(instance.nodes)
+    )
+    if not shared:
+        return None
+    sentence = f"{case.node.name} has {len(shared)} instances in common with nodes that are away: "
+    return braked(case, "apart", sentence + ", ".join(shared[:_SHOWN]), instances=len(shared))
+
+
+def maintenance_pause(case: RepairCase) -> Held | None:
+    """An admin has paused planned maintenance, or that of the node."""
+    if not case.incident.maintenance:
+        return None
+    own = f"the maintenance of {case.node.name}"
+    pauses = (("planned maintenance", case.world.cluster_tags), (own, case.node.tags))
+    reasons = [
+        f"{what} is paused: {reason}"
+        for what, tags in pauses
+        if (reason := pause_reason(tags, MAINTENANCE_PAUSE_TAG)) is not None
+    ]
+    return braked(case, "pause", "; ".join(reasons)) if reasons else None
