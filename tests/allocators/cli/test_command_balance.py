@@ -1,4 +1,4 @@
-"""``gnt-steward balance``: the plan, its commands, and running it."""
+"""``gnt-steward balance``: the plan, and its commands."""
 
 from __future__ import annotations
 
@@ -11,12 +11,8 @@ from typing import TYPE_CHECKING, Any
 import clusters
 import pytest
 from beside_hbal import everything, made
-from daemons import luxid, rapi
 from fixed_plan import calls, install
-from live import Ganeti
 
-from ganeti_steward.allocators.jobs.operations import migrate
-from ganeti_steward.core.ganeti.sources import SourceOptions, open_client
 from ganeti_steward.core.model.requests import Balance
 
 if TYPE_CHECKING:
@@ -271,80 +267,6 @@ def test_refusal(front: Front) -> None:
     install(front, refuses="not today")
     done = front("balance", "--file", front.message(cluster()))
     assert (done.status, done.out, done.err) == (1, "", "gnt-steward balance: not today\n")
-
-
-class Queue(Ganeti):
-    """A cluster that takes jobs; the one with this number fails."""
-
-    def __init__(self, message: Message, failing: int = 0) -> None:
-        super().__init__(message)
-        self.failing = failing
-        self.jobs: list[list[Message]] = []
-
-    def luxi(self, method: str, arguments: list[Any]) -> Any:
-        if method == "SubmitManyJobs":
-            begin = len(self.jobs) + 1
-            self.jobs += arguments[0]
-            return [[True, begin + at] for at in range(len(arguments[0]))]
-        if method != "QueryJobs":
-            return super().luxi(method, arguments)
-        words = ["error" if number == self.failing else "success" for number in arguments[0]]
-        errors = [["OpExecError", ["no room"]]]
-        return [[n, word, [word], errors] for n, word in zip(arguments[0], words, strict=True)]
-
-
-def test_running(front: Front, tmp_path: Path) -> None:
-    message = cluster()
-    install(front)
-    queue = Queue(message)
-    with luxid(tmp_path, queue.luxi) as daemon:
-        done = front("balance", "-X", "--luxi-socket", daemon.path)
-    assert (done.status, done.err) == (0, "")
-    planned = [job for jobs in plan(front, message)["job_sets"] for job in jobs]
-    ran = [
-        [{key: value for key, value in op.items() if key != "reason"} for op in job]
-        for job in queue.jobs
-    ]
-    assert ran == planned
-    assert {op["reason"][0][1] for job in queue.jobs for op in job} == {"balance"}
-    # The plan is printed before the first job.
-    assert done.out.index("job sets\n") < done.out.index("set 1/")
-    assert "\n3 jobs done\n" in done.out
-    # This queue does nothing, and the plan is a fixed one.
-    reached = "Group group00: score 10.50000000 before, 10.50000000 reached (3.00000000 planned)"
-    assert done.out.endswith(f"\n{reached}\n")
-
-
-def test_the_reason_a_user_gives(front: Front, tmp_path: Path) -> None:
-    install(front)
-    with luxid(tmp_path, Queue(cluster()).luxi) as daemon:
-        front("balance", "-X", "--reason", "ticket 7", "--luxi-socket", daemon.path)
-        submitted = [one for one in daemon.requests if one["method"] == "SubmitManyJobs"]
-    reasons = [entry[:2] for entry in submitted[0]["args"][0][0][0]["reason"]]
-    assert reasons == [["gnt:user", "ticket 7"], ["gnt:client:gnt-steward", "balance"]]
-    with rapi(lambda method, path: (404, {})) as server:
-        options = SourceOptions(rapi=server.host, rapi_insecure=True, reason="ticket 7")
-        open_client(options).submit([[migrate("a")]], "balance")
-    assert server.requests[0].path.endswith("?reason=ticket+7+%28balance%29")
-
-
-def test_a_failing_job_stops_the_run(front: Front, tmp_path: Path) -> None:
-    install(front)
-    queue = Queue(cluster(), failing=1)
-    with luxid(tmp_path, queue.luxi) as daemon:
-        done = front("balance", "-X", "--luxi-socket", daemon.path)
-    assert done.status == 1
-    assert len(queue.jobs) == 1
-    assert "error (no room)" in done.out
-    assert "0 jobs done, 1 failed, 2 not begun\n" in done.out
-
-
-def test_nothing_to_run(front: Front, tmp_path: Path) -> None:
-    install(front)
-    queue = Queue(cluster())
-    with luxid(tmp_path, queue.luxi) as daemon:
-        done = front("balance", "-X", "-l0", "--luxi-socket", daemon.path)
-    assert (done.status, queue.jobs) == (0, [])
 
 
 def test_explained(front: Front) -> None:
