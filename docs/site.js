@@ -33,8 +33,16 @@ function mark() {
   });
 }
 
+// The theme's footer stands in a section, where it is no landmark, and holds an empty one.
+function landmark() {
+  const footer = document.querySelector("footer");
+  footer.querySelectorAll("[role='contentinfo']").forEach((one) => one.remove());
+  footer.setAttribute("role", "contentinfo");
+}
+
 window.addEventListener("load", function () {
   opener();
+  landmark();
   mark();
   const menu = document.querySelector(".wy-menu-vertical");
   new MutationObserver(mark).observe(menu, { subtree: true, attributeFilter: ["class"] });
