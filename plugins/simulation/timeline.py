@@ -18,14 +18,12 @@ _BANDS: Final = {
     "down": ("instances down", LIGHT.bad),
 }
 
-#: Pixels: the picture of one configuration, and of each of several side by side.
+#: Pixels: the picture, its margin on the left, a band, and what lies above each and the first.
 _WIDTH: Final = 960
-_NARROW: Final = 620
-#: Pixels: the margin on the left, a band, and what lies above each and the first.
 _LEFT: Final = 60
 _BAND: Final = 80
 _GAP: Final = 34
-_HEAD: Final = 96
+_HEAD: Final = 78
 _FOOT: Final = 34
 _STYLE: Final = f"text{{font:13px sans-serif;fill:{LIGHT.text}}}.small{{fill:{LIGHT.muted}}}"
 
@@ -44,8 +42,7 @@ def svg(sides: Sequence[Side], cluster: str = "", date: str = "") -> str:
 
     ``cluster``: its name, or empty; ``date``: when it was drawn.
     """
-    each = _WIDTH if len(sides) == 1 else _NARROW
-    height, width = _HEAD + len(_BANDS) * (_BAND + _GAP) + _FOOT, each * len(sides)
+    height, width = _HEAD + len(_BANDS) * (_BAND + _GAP) + _FOOT, _WIDTH * len(sides)
     title = _text(_title(sides))
     where = ", ".join(filter(None, (cluster and f"cluster {cluster}", date)))
     parts = [
@@ -57,7 +54,7 @@ def svg(sides: Sequence[Side], cluster: str = "", date: str = "") -> str:
         f'<text class="small" x="12" y="46">{_text(where)}</text>',
     ]
     for at, side in enumerate(sides):
-        parts += [f'<g transform="translate({each * at} 0)">', *_side(side, sides, each), "</g>"]
+        parts += [f'<g transform="translate({_WIDTH * at} 0)">', *_side(side, sides), "</g>"]
     return "\n".join([*parts, "</svg>\n"])
 
 
@@ -70,38 +67,37 @@ def _title(sides: Sequence[Side]) -> str:
     )
 
 
-def _side(side: Side, sides: Sequence[Side], width: int) -> Iterator[str]:
+def _side(side: Side, sides: Sequence[Side]) -> Iterator[str]:
     found = side.results
     facts = (
         f"mode {side.mode}: availability {100 * found.availability:.4f} %, instances down "
         f"{sum(found.downtime.values()):.1f} h, {sum(found.moves.values())} moves, "
         f"{found.copied:.0f} GiB copied"
     )
-    yield f'<text x="12" y="68">{_text(side.name)}</text>'
-    yield f'<text x="12" y="86">{_text(facts)}</text>'
+    text = f"{side.name}, {facts}" if side.name else facts
+    yield f'<text x="12" y="68">{_text(text)}</text>'
     for number, field in enumerate(_BANDS):
         highest = max(getattr(one, field) for each in sides for one in each.results.spans)
         top = _HEAD + number * (_BAND + _GAP) + _GAP
-        values = [getattr(one, field) for one in found.spans]
-        yield from _band(top, field, values, highest, width)
-    yield from _days(_HEAD + len(_BANDS) * (_BAND + _GAP) + 16, found.assumed.days, width)
+        yield from _band(top, field, [getattr(one, field) for one in found.spans], highest)
+    yield from _days(_HEAD + len(_BANDS) * (_BAND + _GAP) + 16, found.assumed.days)
 
 
-def _band(top: int, field: str, values: Sequence[int], scale: int, width: int) -> Iterator[str]:
+def _band(top: int, field: str, values: Sequence[int], scale: int) -> Iterator[str]:
     """``scale``: the value at the upper end."""
     heading, colour = _BANDS[field]
     bottom = top + _BAND
     yield f'<text x="{_LEFT}" y="{top - 7}">{heading}, at most {max(values, default=0)}</text>'
-    yield f'<path d="M{_LEFT} {bottom}H{width - 12}" stroke="{LIGHT.line}"/>'
+    yield f'<path d="M{_LEFT} {bottom}H{_WIDTH - 12}" stroke="{LIGHT.line}"/>'
     yield f'<text class="small" x="{_LEFT - 8}" y="{top + 9}" text-anchor="end">{scale}</text>'
     yield f'<text class="small" x="{_LEFT - 8}" y="{bottom}" text-anchor="end">0</text>'
     if any(values):
-        yield f'<path d="{_area(values, scale, bottom, width)}" fill="{colour}"/>'
+        yield f'<path d="{_area(values, scale, bottom)}" fill="{colour}"/>'
 
 
-def _area(values: Sequence[int], highest: int, bottom: int, width: int) -> str:
+def _area(values: Sequence[int], highest: int, bottom: int) -> str:
     """Steps from one part of the time to the next."""
-    step = (width - 12 - _LEFT) / len(values)
+    step = (_WIDTH - 12 - _LEFT) / len(values)
     path = [f"M{_LEFT} {bottom}"]
     for at, value in enumerate(values):
         path.append(f"V{bottom - _BAND * value / highest:.4g}H{_LEFT + step * (at + 1):.5g}")
@@ -112,9 +108,9 @@ def _text(text: str) -> str:
     return escape(writable(text), {'"': "&quot;"})
 
 
-def _days(y: int, days: float, width: int) -> Iterator[str]:
+def _days(y: int, days: float) -> Iterator[str]:
     for part in range(5):
-        x = _LEFT + (width - 12 - _LEFT) * part / 4
+        x = _LEFT + (_WIDTH - 12 - _LEFT) * part / 4
         anchor = {0: "start", 4: "end"}.get(part, "middle")
         day = f"day {days * part / 4:.4g}"
         yield f'<text class="small" x="{x:.5g}" y="{y}" text-anchor="{anchor}">{day}</text>'
