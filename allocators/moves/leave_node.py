@@ -105,7 +105,9 @@ class _NodePlan:
         for state, part in ((self._start, plan), (plan.state, fallback)):
             made = self._selected(state, part)
             if made:
-                return answer._replace(moves=tuple(self._move(at, one) for at, one in made.items()))
+                moves = tuple(self._move(at, one) for at, one in made.items())
+                later = tuple(self._tasks[at].name for at in part.found if at not in made)
+                return answer._replace(moves=moves, later=later)
         return self._with_reasons(answer, fallback.state, {*plan.found, *fallback.found})
 
     def without(self) -> Redundancy:

@@ -79,11 +79,13 @@ class NodeMove(NamedTuple):
 
 
 class NodeMoves(NamedTuple):
-    """What can be done now; reasons are only given when that is nothing."""
+    """What can be done now; reasons for instances are only given when that is nothing."""
 
     moves: tuple[NodeMove, ...] = ()
     """they share the node that is left and no other one; those that keep copies on it only when
     no other move can be made"""
+    later: tuple[str, ...] = ()
+    """instances of the plan that do not move yet: ``most`` others do, or nodes are in use"""
     blocked: Reasons = ()
     """instances that fit only on nodes that are reserved now or not used for a short time"""
     impossible: Reasons = ()

@@ -32,6 +32,7 @@ from ganeti_steward.plugins.maintenance.repairs.evacuation_case import (
     confirm,
     counted,
     listed,
+    others_later,
     what_is_lost,
 )
 from ganeti_steward.plugins.model.incident import Incident
@@ -146,7 +147,11 @@ def _leave(case: Evacuation, names: Sequence[str], judgements: Mapping[str, Judg
         lasting = tuple(one for one in found.stays if one[0] not in alone)
         return _Places(None, found.blocked, found.impossible + lasting, copies)
     moved = [move.instance.name for move in found.moves]
-    parts = [*_reason(case, moved, judgements), *weaker(found.before, found.after)]
+    parts = [
+        *_reason(case, moved, judgements),
+        *others_later(found, case.settings.moves_at_once),
+        *weaker(found.before, found.after),
+    ]
     task = Task(
         MOVE,
         frozenset({case.name}).union(*(move.nodes for move in found.moves)),

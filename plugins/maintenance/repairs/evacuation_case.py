@@ -7,8 +7,8 @@ marked offline.  So the node is marked offline only after it was confirmed to be
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Final
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final
 
 from ganeti_steward.core.model.cluster import Instance
 from ganeti_steward.core.model.finding import EVACUATE_FAILOVER
@@ -19,6 +19,9 @@ from ganeti_steward.plugins.model.operations import out_of_band, set_role
 from ganeti_steward.plugins.model.task import FINAL_ROLE, POWER_OFF, POWER_STATUS, Task
 from ganeti_steward.plugins.model.world import Reported
 from ganeti_steward.plugins.texts import utc_time
+
+if TYPE_CHECKING:
+    from ganeti_steward.allocators.moves.leave_tasks import NodeMoves
 
 #: Ganeti's word for an instance that was seen running.
 RUNNING: Final = "running"
@@ -64,6 +67,15 @@ def counted(names: Sequence[str]) -> str:
     """The first few names, the others counted."""
     more = len(names) - _NAMED
     return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def others_later(found: NodeMoves, most: int) -> Iterator[str]:
+    """Why not all instances that have a place move at the same time; ``most``: the limit."""
+    if found.later:
+        full = len(found.moves) == most
+        nodes = "they need nodes that these moves or other tasks use"
+        why = f"moves-at-once is {most}" if full else nodes
+        yield f"{len(found.later)} later: {why}"
 
 
 def listed(reasons: Iterable[tuple[str, str]]) -> str:

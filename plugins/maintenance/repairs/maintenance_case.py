@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ganeti_steward.core.model.cluster import Instance
 from ganeti_steward.plugins.maintenance.repairs.case import NodeCase
-from ganeti_steward.plugins.maintenance.repairs.evacuation_case import Reasons, listed
+from ganeti_steward.plugins.maintenance.repairs.evacuation_case import Reasons, listed, others_later
 from ganeti_steward.plugins.model import task
 from ganeti_steward.plugins.model.incident import OPT_OUT_TAG, Maintenance
 
@@ -63,12 +63,12 @@ def copies_leave(case: MaintenanceCase) -> task.Plan | None:
     if not found.moves:
         return _waiting(case, found.blocked, found.impossible + found.stays)
     names = [move.instance.name for move in found.moves]
+    what = f"copy the disks of {len(names)} of {len(case.copies)} instances off {case.name}: "
     return task.Task(
         task.MOVE,
         frozenset({case.name}).union(*(move.nodes for move in found.moves)),
         frozenset(names),
-        f"copy the disks of {len(names)} of {len(case.copies)} instances off {case.name}: "
-        f"{', '.join(names)}",
+        "; ".join([what + ", ".join(names), *others_later(found, case.settings.moves_at_once)]),
         [move.job for move in found.moves],
         each=tuple(names),
     )

@@ -242,6 +242,18 @@ def test_several_at_once_share_the_ill_node_only() -> None:
     assert len(moving(ILL, now, moves_at_once=1).jobs) == 1
 
 
+def test_the_reason_says_why_not_all_move_at_once() -> None:
+    """The limit, or nodes that each of them needs; nothing where all move."""
+    now = world(nodes(9), [instance(f"i{k}", "n1", f"n{k + 2}") for k in range(4)])
+    assert moving(ILL, now, moves_at_once=3).reason.endswith("; 1 later: moves-at-once is 3")
+    assert "later" not in moving(ILL, now, moves_at_once=4).reason
+    one = world(nodes(3), [instance(f"i{k}", "n1", "n2") for k in range(3)])
+    assert moving(FAILOVER, one, moves_at_once=4).reason == (
+        "move 1 of 3 instances off n1: i0; "
+        "2 later: they need nodes that these moves or other tasks use"
+    )
+
+
 def test_moves_of_the_cluster_share_a_bucket() -> None:
     """Ganeti runs no more of them at the same time, whatever node they leave."""
     now = world(nodes(9), [instance(f"i{k}", "n1", f"n{k + 2}") for k in range(4)])
