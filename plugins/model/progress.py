@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
 
 from ganeti_steward.core.model.finding import EVACUATIONS
 from ganeti_steward.plugins.model import task
 from ganeti_steward.plugins.model.incident import MAINTENANCE, Incident, Submission
-
-if TYPE_CHECKING:
-    from ganeti_steward.core.model.cluster import Instance
 
 #: Instances that are named of one submission.
 _NAMED: Final = 3
@@ -32,7 +29,7 @@ class Emptied(NamedTuple):
     left: int
     """number of instances that are still on it"""
     total: int
-    """the same when it began, as far as the daemon has seen"""
+    """the same when it began, as far as that is known"""
 
 
 def empties(incident: Incident) -> bool:
@@ -40,11 +37,19 @@ def empties(incident: Incident) -> bool:
     return incident.state.under_repair and incident.action in (*EVACUATIONS, MAINTENANCE)
 
 
-def still_there(incident: Incident, instances: Iterable[Instance]) -> int:
-    """How many instances are on its node: all of them, for a maintenance the primaries."""
-    name = incident.node_name
-    primaries = incident.action == MAINTENANCE
-    return sum(name in (one.nodes[:1] if primaries else one.nodes) for one in instances)
+def emptied(
+    incident: Incident, homes: Iterable[Sequence[str]], before: Emptied | None = None
+) -> Emptied:
+    """How far its node is emptied: of all instances, for a maintenance of the primaries.
+
+    ``homes``: names of the nodes of each instance of the cluster, the primary first; ``before``:
+    what was found earlier.
+    """
+    maintenance = incident.maintenance
+    name, counted = incident.node_name, 1 if maintenance else None
+    left = sum(name in nodes[:counted] for nodes in homes)
+    ran = len(maintenance.ran) if maintenance else 0
+    return Emptied(left, max(left, ran, before.total if before else 0))
 
 
 def progress(incident: Incident, emptied: Emptied | None = None) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ganeti_steward.core.commands import tables
 from ganeti_steward.core.commands.cluster_options import (
@@ -29,7 +29,7 @@ from ganeti_steward.plugins.maintenance.edges.status import cause_of, incident_j
 from ganeti_steward.plugins.maintenance.edges.store import Store
 from ganeti_steward.plugins.model.incident import Incident, Submission
 from ganeti_steward.plugins.model.operations import remove_tags, set_tags
-from ganeti_steward.plugins.model.progress import progress
+from ganeti_steward.plugins.model.progress import Emptied, emptied, empties, progress
 from ganeti_steward.plugins.model.world import diagnose_object
 from ganeti_steward.plugins.texts import local_time
 
@@ -38,8 +38,17 @@ if TYPE_CHECKING:
     from ganeti_steward.core.ganeti.rapi import Rapi
 
 
+class _Row(NamedTuple):
+    """One of the list."""
+
+    incident: Incident
+    signature: str
+    progress: str
+    """empty where nothing is known of it"""
+
+
 #: Columns of the list -> headings and values.
-_COLUMNS: Final[Mapping[str, tuple[str, Callable[[cluster.Recorded], tables.Value]]]] = {
+_COLUMNS: Final[Mapping[str, tuple[str, Callable[[_Row], tables.Value]]]] = {
     "uuid": ("UUID", lambda one: one.incident.uuid),
     "node": ("Node", lambda one: one.incident.node_name),
     "action": ("Action", lambda one: one.incident.action),
@@ -58,7 +67,7 @@ _COLUMNS: Final[Mapping[str, tuple[str, Callable[[cluster.Recorded], tables.Valu
     "signature": ("Signature", lambda one: one.signature),
     "note": ("Note", lambda one: one.incident.note),
     "cause": ("Cause", lambda one: cause_of(one.incident)),
-    "progress": ("Progress", lambda one: progress(one.incident) or one.incident.note),
+    "progress": ("Progress", lambda one: one.progress or one.incident.note),
 }
 FIELDS: Final = {name: heading for name, (heading, _) in _COLUMNS.items()}
 _USUAL: Final = ("uuid", "node", "action", "status", "cause", "progress")
@@ -166,19 +175,43 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _list(options: argparse.Namespace) -> int:
-    found = _found(options)
+    client = cluster.live_client(options)
+    found = _found(client, options)
     if found.records and found.unchecked:
         tables.print_notes([f"signatures are not checked: {found.unchecked}"])
-    rows = [{name: value(one) for name, (_, value) in _COLUMNS.items()} for one in found.records]
+    far = _emptied(client, found.records)
+    rows = [
+        {name: value(one) for name, (_, value) in _COLUMNS.items()}
+        for one in (
+            _Row(incident, signature, progress(incident, far.get(incident.uuid)))
+            for incident, signature, _ in found.records
+        )
+    ]
     tables.print_fields(options, FIELDS, _USUAL, rows)
     return EXIT_OK
 
 
+def _emptied(client: Luxi | Rapi, records: Iterable[cluster.Recorded]) -> dict[str, Emptied]:
+    """Uuid -> how far its node is emptied; only of those that empty one.  Raises StewardError."""
+    emptying = [
+        one.incident
+        for one in records
+        if one.signature != cluster.NO_RECORD and empties(one.incident)
+    ]
+    if not emptying:
+        return {}
+    rows = client.rows("instance", ("pnode", "snodes"))
+    homes = [(row["pnode"], *(row["snodes"] or ())) for row in rows]
+    return {one.uuid: emptied(one, homes) for one in emptying}
+
+
 def _show(options: argparse.Namespace) -> int:
-    record = cluster.record_named(_found(options), options.uuid)
+    client = cluster.live_client(options)
+    record = cluster.record_named(_found(client, options), options.uuid)
     original = _original(options, record.incident)
+    far = _emptied(client, [record]).get(record.incident.uuid)
     if options.json:
-        shown = incident_json(record.incident) | {
+        shown = incident_json(record.incident, emptied=far) | {
             "original": diagnose_object(original),
             "signature": record.signature,
         }
@@ -186,13 +219,13 @@ def _show(options: argparse.Namespace) -> int:
         del shown["held"]
         tables.print_json(shown)
     else:
-        tables.print_lines(incident_lines(record.incident, original, record.signature))
+        tables.print_lines(incident_lines(record.incident, original, record.signature, far))
     return EXIT_OK
 
 
-def _found(options: argparse.Namespace) -> cluster.ClusterRecords:
+def _found(client: Luxi | Rapi, options: argparse.Namespace) -> cluster.ClusterRecords:
     """Those that are recorded, and with --all those that were; raises StewardError."""
-    found = cluster.read_incidents(cluster.live_client(options))
+    found = cluster.read_incidents(client)
     tables.print_notes(found.faults)
     if not options.all:
         return found
@@ -306,10 +339,13 @@ def _taken_over(one: cluster.Recorded) -> Incident:
     return adopted(one.incident, time.time_ns())
 
 
-def incident_lines(incident: Incident, original: bytes, signature: str) -> Iterator[str]:
+def incident_lines(
+    incident: Incident, original: bytes, signature: str, far: Emptied | None = None
+) -> Iterator[str]:
     """Everything that is known of an incident.
 
-    ``original``: its diagnose object; ``signature``: what is known of that of its record.
+    ``original``: its diagnose object; ``signature``: what is known of that of its record; ``far``:
+    how far its node is emptied.
     """
     state = f"{incident.status}, acknowledged" if incident.acknowledged else incident.status
     tag = "on the node" if incident.tagged else "not on the node"
@@ -320,6 +356,7 @@ def incident_lines(incident: Incident, original: bytes, signature: str) -> Itera
         ("cause", cause_of(incident) or "-"),
         ("status", state),
         ("note", incident.note),
+        ("progress", progress(incident, far) or "-"),
         ("signature", signature),
         ("tag", f"{incident.tag} ({tag})"),
         ("first seen", local_time(incident.first_seen)),

@@ -19,6 +19,7 @@ from ganeti_steward.plugins.maintenance.cli import maintenance_pause, maintenanc
 from ganeti_steward.plugins.maintenance.cli.cluster import add_submit_option, live_client
 from ganeti_steward.plugins.maintenance.cli.incident import incident_lines
 from ganeti_steward.plugins.model.incident import Maintenance
+from ganeti_steward.plugins.model.progress import emptied, empties
 from ganeti_steward.plugins.model.works import BY_ADMIN, POWER, is_work
 
 if TYPE_CHECKING:
@@ -200,7 +201,9 @@ def _show(options: argparse.Namespace) -> int:
     one = requests.named(requests.requests_of(live_client(options)), cluster, options.node)
     row = requests.row_of(one, cluster)
     tables.print_lines(f"{requests.FIELDS[name]}: {_text(row[name])}" for name in requests.FIELDS)
-    tables.print_lines(incident_lines(one.incident, one.incident.original, one.signature))
+    homes = [instance.nodes for instance in cluster.instances]
+    far = emptied(one.incident, homes) if empties(one.incident) else None
+    tables.print_lines(incident_lines(one.incident, one.incident.original, one.signature, far))
     return EXIT_OK
 
 

@@ -35,7 +35,7 @@ from ganeti_steward.plugins.maintenance.edges.status import RoundLine, Status
 from ganeti_steward.plugins.maintenance.engine.decision import Change
 from ganeti_steward.plugins.maintenance.pause import pause_reason
 from ganeti_steward.plugins.model.incident import Incident, Submission
-from ganeti_steward.plugins.model.progress import Emptied, empties, still_there
+from ganeti_steward.plugins.model.progress import Emptied, emptied, empties
 from ganeti_steward.plugins.model.routine import RoutineJob
 from ganeti_steward.plugins.model.task import Held, Task
 from ganeti_steward.plugins.model.world import Reported, World
@@ -147,12 +147,12 @@ class StatusReport:
         self._publish(status)
 
     def _emptied(self, world: World, incidents: Iterable[Incident]) -> Mapping[str, Emptied]:
-        before, found = self._status.emptied, dict[str, Emptied]()
-        for one in filter(empties, incidents):
-            left = still_there(one, world.cluster.instances)
-            total = before[one.uuid].total if one.uuid in before else left
-            found[one.uuid] = Emptied(left, max(left, total))
-        return found
+        before = self._status.emptied
+        homes = [one.nodes for one in world.cluster.instances]
+        return {
+            one.uuid: emptied(one, homes, before.get(one.uuid))
+            for one in filter(empties, incidents)
+        }
 
     def _line(self, outcome: Round) -> RoundLine:
         ended = outcome.at + int(outcome.seconds * 10**9)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from worlds import NOW, incident, instance
+from worlds import NOW, incident
 
-from ganeti_steward.plugins.model.incident import MAINTENANCE, Incident, Submission
-from ganeti_steward.plugins.model.progress import Emptied, empties, progress, still_there
+from ganeti_steward.plugins.model.incident import MAINTENANCE, Incident, Maintenance, Submission
+from ganeti_steward.plugins.model.progress import Emptied, emptied, empties, progress
 
 
 def with_open(*submissions: Submission) -> Incident:
@@ -40,10 +40,21 @@ def test_progress(open_: tuple[Submission, ...], emptied: Emptied | None, expect
 
 def test_what_leaves_a_node() -> None:
     """For an evacuation copies leave as well, for a maintenance what runs there."""
-    instances = [instance("a", "n1", "n2"), instance("b", "n2", "n1"), instance("c", "n2", "n3")]
+    homes = [("n1", "n2"), ("n2", "n1"), ("n2", "n3")]
     evacuated = with_open()
-    assert still_there(evacuated, instances) == 2
-    assert still_there(evacuated._replace(action=MAINTENANCE), instances) == 1
+    kept = evacuated._replace(action=MAINTENANCE, maintenance=Maintenance("move"))
+    assert emptied(evacuated, homes) == Emptied(2, 2)
+    assert emptied(kept, homes) == Emptied(1, 1)
     assert empties(evacuated)
     assert not empties(evacuated._replace(status="noted"))
     assert not empties(evacuated._replace(action="live-repair"))
+
+
+def test_what_was_there_at_the_beginning() -> None:
+    """As an earlier look found it; the record of a maintenance has it."""
+    homes = [("n1", "n2")]
+    ran = Maintenance("move", ran=("a", "b", "c"))
+    kept = with_open()._replace(action=MAINTENANCE, maintenance=ran)
+    assert emptied(with_open(), homes, Emptied(3, 4)) == Emptied(1, 4)
+    assert emptied(kept, homes) == Emptied(1, 3)
+    assert emptied(kept, homes, Emptied(2, 5)) == Emptied(1, 5)

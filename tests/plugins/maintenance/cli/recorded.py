@@ -17,6 +17,8 @@ class Recorded(Reached):
 
     def __init__(self, incidents: Iterable[Incident] = ()) -> None:
         self.rows = [_row(one) for one in incidents]
+        self.homes: list[tuple[str, list[str]]] = []
+        """primary and secondaries of each instance"""
         self.cluster_tags: list[str] = []
         self.done: list[tuple[str, str, list[str]]] = []
         """operation, name of the object (empty: the cluster) and tags"""
@@ -27,6 +29,9 @@ class Recorded(Reached):
         if method == "Query" and arguments[0] == "filter":
             fields = arguments[1]
             return {"data": [[[0, row[name]] for name in fields] for row in self.rows]}
+        if method == "Query" and arguments[0] == "instance":
+            assert arguments[1] == ["pnode", "snodes"]
+            return {"data": [[[0, first], [0, others]] for first, others in self.homes]}
         if method == "QueryClusterInfo":
             return {"tags": self.cluster_tags}
         if method == "ReplaceFilter":
@@ -44,6 +49,8 @@ class Recorded(Reached):
         parts, query = urlsplit(path).path.split("/")[2:], parse_qs(urlsplit(path).query)
         if parts == ["filters"] and query == {"bulk": ["1"]}:
             return 200, self.rows
+        if parts == ["instances"] and query == {"bulk": ["1"]}:
+            return 200, [{"pnode": first, "snodes": others} for first, others in self.homes]
         if parts == ["info"]:
             return 200, {"tags": self.cluster_tags}
         if parts[0] == "jobs":

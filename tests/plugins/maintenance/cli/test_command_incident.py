@@ -83,6 +83,15 @@ def test_list_names_cause_and_progress(front: Front, tmp_path: Path) -> None:
     assert "  cause:         command:psu: psu 2 failed\n" in shown
 
 
+def test_how_far_a_node_is_emptied(call: Call, cluster: Recorded) -> None:
+    cluster.homes = [("node1.lab", []), ("node2.lab", ["node1.lab"]), ("node2.lab", ["node3.lab"])]
+    done = call("list", "-o", "node,progress", "--separator=|", "--no-headers")
+    assert "node1.lab|2 to be moved, moving i1\n" in done.out
+    assert "  progress:      2 to be moved, moving i1\n" in call("show", PENDING.uuid).out
+    shown = json.loads(call("show", PENDING.uuid, "--json").out)
+    assert shown["progress"] == "2 to be moved, moving i1"
+
+
 @pytest.mark.parametrize("name", ["node3.lab", "node3"])
 def test_by_the_name_of_the_node(cluster: Recorded, call: Call, name: str) -> None:
     assert call("ack", name).status == 0
