@@ -30,6 +30,7 @@ from ganeti_steward.plugins.maintenance.confd.choice import Mastership, Vote
 from ganeti_steward.plugins.maintenance.config import NO_LOAD, Maintd, Rebalance
 from ganeti_steward.plugins.maintenance.daemon import reporting
 from ganeti_steward.plugins.maintenance.daemon.carry_out import NodeAgents
+from ganeti_steward.plugins.maintenance.daemon.figures import room
 from ganeti_steward.plugins.maintenance.daemon.job_releases import JobReleases
 from ganeti_steward.plugins.maintenance.daemon.luxi_queue import LuxiQueue, read_world
 from ganeti_steward.plugins.maintenance.daemon.mastership import (
@@ -264,6 +265,7 @@ class Daemon:
             configured.problems,
             history.latest,
             started,
+            room,
         )
         return self._deciding()._replace(
             voting=voting,

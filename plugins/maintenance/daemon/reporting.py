@@ -6,7 +6,7 @@ import logging
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ganeti_steward.allocators.jobs.job_sets import steps
 from ganeti_steward.core.model.cluster import Cluster
@@ -39,6 +39,9 @@ from ganeti_steward.plugins.model.progress import Emptied, emptied, empties
 from ganeti_steward.plugins.model.routine import RoutineJob
 from ganeti_steward.plugins.model.task import Held, Task
 from ganeti_steward.plugins.model.world import Reported, World
+
+if TYPE_CHECKING:
+    from ganeti_steward.allocators.capacity.standard_room import Room
 
 
 def moves_under_way(before: Moves, outcome: Round) -> Moves:
@@ -83,6 +86,9 @@ _log: Final = logging.getLogger(__name__)
 _RECENT: Final = 20
 KEPT: Final = LATEST
 
+#: ns between two counts of the room for more instances.
+_COUNT_EVERY: Final = 900 * 10**9
+
 #: ns for which plugins are notified of a change that an earlier daemon may not have reported.
 _RECENT_CHANGE: Final = 3600 * 10**9
 
@@ -98,15 +104,19 @@ class StatusReport:
         problems: Callable[[], tuple[Held, ...]],
         history: Callable[[], tuple[AuditEntry, ...]],
         started: int,
+        room: Callable[[World], tuple[Room, ...]],
     ) -> None:
         """``problems``: what is held back in addition to what the round reports.
 
         ``history``: the latest entries of the audit log.
 
-        ``started``: when the daemon started, ns since the epoch.
+        ``started``: when the daemon started, ns since the epoch; ``room``: counts how many more
+        instances fit.
         """
         self._publish, self._poll, self._mode, self._problems = publish, poll, mode, problems
-        self._history = history
+        self._history, self._room = history, room
+        self._counted = -_COUNT_EVERY
+        """when the room was counted, ns since the epoch"""
         self._steps: Counter[str] = Counter()
         self._moves: Moves = {}
         self._status = Status(started)
@@ -139,10 +149,9 @@ class StatusReport:
                 waiting=outcome.waiting,
                 nodes={uuid: node.name for uuid, node in outcome.world.nodes.items()},
             )
-            picture = self._drawn(outcome.world, outcome)
-            status = status._replace(
-                overview=picture.overview, figures=figures_of(outcome.world, picture.scores)
-            )
+            picture, fits = self._drawn(outcome.world, outcome), self._fits(outcome)
+            figures = figures_of(outcome.world, picture.scores, fits)
+            status = status._replace(overview=picture.overview, figures=figures)
         self._status = status
         self._publish(status)
 
@@ -170,6 +179,17 @@ class StatusReport:
             # A picture that cannot be drawn hides nothing else.
             _log.exception("how full the nodes are cannot be shown")
             return Drawn()
+
+    def _fits(self, outcome: Round) -> tuple[Room, ...]:
+        """Counted now and then only: it may take longer than the round."""
+        if outcome.world is None or abs(outcome.at - self._counted) < _COUNT_EVERY:
+            return self._status.figures.room
+        self._counted = outcome.at
+        try:
+            return self._room(outcome.world)
+        except Exception:
+            _log.exception("how many more instances fit cannot be shown")
+            return ()
 
 
 class AuditReport:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from http.client import HTTPConnection, HTTPException
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ganeti_steward.allocators.overview.amounts import KINDS, Amount, Filled, Overview
 from ganeti_steward.core.errors import StewardError, reason_of
@@ -22,6 +22,9 @@ from ganeti_steward.plugins.model.routine import RoutineJob
 from ganeti_steward.plugins.model.task import Held
 from ganeti_steward.plugins.model.world import Observation, Reported, diagnose_object
 from ganeti_steward.plugins.texts import local_time
+
+if TYPE_CHECKING:
+    from ganeti_steward.allocators.capacity.standard_room import Room
 
 
 class RoundLine(NamedTuple):
@@ -54,6 +57,8 @@ class Figures(NamedTuple):
     """names of those of them whose disks are degraded"""
     scores: tuple[tuple[str, float], ...] = ()
     """name and score of each group with usable nodes; the smaller, the more even"""
+    room: tuple[Room, ...] = ()
+    """how many more instances of the standard sizes fit; empty: not counted"""
 
 
 class Status(NamedTuple):
@@ -231,6 +236,7 @@ def _figures_json(figures: Figures) -> dict[str, Any]:
         "disks-checked": figures.checked,
         "disks-degraded": list(figures.degraded),
         "scores": dict(figures.scores),
+        "room": [one._asdict() for one in figures.room],
     }
 
 

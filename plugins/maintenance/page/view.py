@@ -6,9 +6,10 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import groupby, islice
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ganeti_steward.allocators.overview.amounts import KINDS, Filled, percent
+from ganeti_steward.allocators.state.sizes import format_size
 from ganeti_steward.core.version import VERSION
 from ganeti_steward.plugins.maintenance.edges.history import CHANGE, LATEST, TASK, AuditEntry
 from ganeti_steward.plugins.maintenance.edges.status import (
@@ -27,6 +28,9 @@ from ganeti_steward.plugins.model.routine import RoutineJob
 from ganeti_steward.plugins.model.task import Held
 from ganeti_steward.plugins.model.world import Observation, Reported, diagnose_object
 from ganeti_steward.plugins.texts import utc_time
+
+if TYPE_CHECKING:
+    from ganeti_steward.allocators.capacity.standard_room import Room
 
 _SECOND: Final = 10**9
 
@@ -204,7 +208,7 @@ _OF_ALL: Final = 50
 #: ns between a task and the record of the change that it makes.
 _SAME: Final = 60 * _SECOND
 
-#: Scores that are shown; there is one of each group.
+#: Scores, and sizes of instances, that are shown; there may be one of each group.
 _SCORES: Final = 4
 
 #: The brake of nodes without a valid report.
@@ -279,6 +283,12 @@ def _tiles(status: Status) -> Iterator[Tile]:
     if scores:
         more = f" and {len(scores) - _SCORES} more" if len(scores) > _SCORES else ""
         yield Tile("Score (smaller is better)", ", ".join(scores[:_SCORES]) + more)
+    yield from map(_room, figures.room[:_SCORES])
+
+
+def _room(room: Room) -> Tile:
+    size = f"{format_size(room.memory, 'h')}, {format_size(room.disk, 'h')}, {room.vcpus} VCPUs"
+    return Tile(f"Room for instances of {size}", f"about {room.fits}" if room.fits else "none")
 
 
 def _latest(entries: Iterable[AuditEntry], number: int) -> tuple[AuditEntry, ...]:

@@ -12,6 +12,9 @@ import pytest
 from cluster_text import to_text
 from clusters import generate
 
+from ganeti_steward.allocators.capacity.standard_room import Room, standard_room
+from ganeti_steward.core.model.cluster_reader import read_cluster
+
 if TYPE_CHECKING:
     from front import Front, Message
 
@@ -56,6 +59,17 @@ def test_both_counts(capacity_of: Any) -> None:
         assert any(less[key] < large[key] for key in keys)
     before, after = answer["usage"], standard["usage"]
     assert all(0 < before[key] < after[key] < 1 for key in keys)
+
+
+def test_the_room_that_the_daemon_shows(capacity_of: Any, small: Message) -> None:
+    """As the command counts it without the capacity test."""
+    (run,) = capacity_of("--only=standard", "--no-capacity-checks")["runs"]
+    (size,) = run["sizes"]
+    counted = Room("drbd", size["memory"], size["disk"], size["vcpus"], size["count"])
+    assert standard_room(read_cluster(small)) == (counted,)
+    for group in small["nodegroups"].values():
+        group["alloc_policy"] = "unallocable"
+    assert standard_room(read_cluster(small)) == ()
 
 
 def test_steps_of_the_tiered_run(capacity_of: Any) -> None:

@@ -9,6 +9,7 @@ from typing import Final
 import clusters
 from statuses import NOW, SECOND
 
+from ganeti_steward.allocators.capacity.standard_room import Room
 from ganeti_steward.allocators.overview.amounts import Overview
 from ganeti_steward.allocators.overview.filled import overview, with_placed
 from ganeti_steward.allocators.state.load import load
@@ -56,7 +57,9 @@ def quiet(nodes: int = 12, moved: int = 0) -> Status:
         ),
         overview=shown,
         figures=Figures(
-            "cluster1.example.com", scores=tuple((one.whole.name, 1.5) for one in shown)
+            "cluster1.example.com",
+            scores=tuple((one.whole.name, 1.5) for one in shown),
+            room=(Room("drbd", 2048, 20480, 2, 1201),),
         ),
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from ganeti_steward.allocators.capacity.standard_room import Room
 from ganeti_steward.allocators.overview.amounts import Amount, Filled, FilledGroup
 from ganeti_steward.plugins.maintenance.edges.history import AuditEntry
 from ganeti_steward.plugins.maintenance.edges.poll import Poll
@@ -16,6 +17,8 @@ from ganeti_steward.plugins.model.world import Refused, Reported, Silent
 
 NOW: Final = 1_767_787_200 * 10**9
 SECOND: Final = 10**9
+
+ROOM: Final = Room("drbd", 2048, 20480, 2, 12)
 
 INCIDENT: Final = Incident(
     uuid="11111111-1111-5111-8111-111111111111",
@@ -80,7 +83,7 @@ STATUS: Final = Status(
             NOW, "change", INCIDENT.uuid, "uuid-1", "node1.lab", "started", "noted", "pending", "it"
         ),
     ),
-    figures=Figures("cluster1.lab", ("web2",), 2, ("web1",), (("default", 1.5),)),
+    figures=Figures("cluster1.lab", ("web2",), 2, ("web1",), (("default", 1.5),), (ROOM,)),
     overview=(
         FilledGroup(
             Filled("default", _AMOUNTS), (Filled("node1.lab", _AMOUNTS, (), ("drained",)),)

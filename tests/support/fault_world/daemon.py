@@ -302,7 +302,14 @@ class Daemon:
 
         problems: tuple[Held, ...] = ()
         return StatusReport(
-            publish, Poll, lambda: self._settings.mode, lambda: problems, history.latest, clock()
+            publish,
+            Poll,
+            lambda: self._settings.mode,
+            lambda: problems,
+            history.latest,
+            clock(),
+            # It would take most of the time of a history.
+            lambda _: (),
         )
 
     def _round(self, outcome: Round) -> None:

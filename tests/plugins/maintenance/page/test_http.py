@@ -195,7 +195,8 @@ def test_the_daemon() -> None:
         "mode": "act",
         "pause": "new switch",
         "cluster": {"name": "cluster1.lab", "instances-down": ["web2"], "disks-checked": 2}
-        | {"disks-degraded": ["web1"], "scores": {"default": 1.5}},
+        | {"disks-degraded": ["web1"], "scores": {"default": 1.5}}
+        | {"room": [{"template": "drbd", "memory": 2048, "disk": 20480, "vcpus": 2, "fits": 12}]},
         "started": STATUS.started,
         "round": {"number": 9, "ended": NOW - 30 * SECOND, "seconds": 0.5, "fault": ""},
         "rounds": [

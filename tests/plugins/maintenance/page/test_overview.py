@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
+from itertools import count
 from typing import TYPE_CHECKING
 
 from worlds import NOW, SECOND, incident, instance, node, with_instance, with_node, world
 
 from ganeti_steward.allocators.balancing.planning.plan_balance import plan_balance
+from ganeti_steward.allocators.capacity.standard_room import Room
 from ganeti_steward.allocators.jobs.operations import migrate
 from ganeti_steward.allocators.overview.amounts import Overview
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.model.options import Options
 from ganeti_steward.core.model.requests import Balance
-from ganeti_steward.plugins.maintenance.daemon import reporting
+from ganeti_steward.plugins.maintenance.daemon import figures, reporting
 from ganeti_steward.plugins.maintenance.daemon.figures import Drawn, drawn, figures_of
 from ganeti_steward.plugins.maintenance.daemon.parts import Round
 from ganeti_steward.plugins.maintenance.daemon.reporting import (
@@ -46,6 +49,10 @@ MOVE = Task(
 )
 OPEN = Submission("s1", "move", ("n1", "n2"), ("web1",), NOW, (7,))
 MOVED = {"web1": ("n2", "n1")}
+
+
+def room(_: World) -> tuple[Room, ...]:
+    return ()
 
 
 def round_of(
@@ -124,7 +131,9 @@ def test_a_group_without_usable_nodes_has_no_score() -> None:
     assert drawn(world(offline, []), {}).scores == ()
 
 
-def report(published: list[Status]) -> StatusReport:
+def report(
+    published: list[Status], room: Callable[[World], tuple[Room, ...]] = room
+) -> StatusReport:
     return StatusReport(
         published.append,
         poll=lambda: NOTHING,
@@ -132,6 +141,7 @@ def report(published: list[Status]) -> StatusReport:
         problems=lambda: (Held("cluster", "configuration", "old"),),
         history=lambda: (),
         started=NOW,
+        room=room,
     )
 
 
@@ -182,11 +192,40 @@ def test_a_picture_that_cannot_be_drawn_hides_nothing(
     assert "how full the nodes are cannot be shown" in caplog.text
 
 
+def test_the_room_is_counted_now_and_then() -> None:
+    """Of many nodes it takes longer than a round; what was counted stays shown until then."""
+    numbers, published = count(1), list[Status]()
+    observe = report(published, lambda _: (Room("drbd", 2048, 20480, 2, next(numbers)),))
+    for minutes in (0, 14, 15, 29, -60):
+        observe(round_of()._replace(at=NOW + minutes * 60 * SECOND))
+    observe(Round(NOW + 60 * 60 * SECOND, 0.25, fault="no luxid"))
+    found = [one.fits for status in published for one in status.figures.room]
+    assert found == [1, 1, 2, 2, 3, 3]
+
+
+def test_room_that_cannot_be_counted_hides_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    def broken(_: World) -> tuple[Room, ...]:
+        raise KeyError("n1")
+
+    published: list[Status] = []
+    with caplog.at_level(logging.ERROR):
+        report(published, broken)(round_of())
+    (status,) = published
+    assert status.figures.room == ()
+    assert status.overview
+    assert "how many more instances fit cannot be shown" in caplog.text
+
+
+def test_room_of_very_many_nodes_is_not_counted() -> None:
+    assert figures.room(WORLD)
+    assert figures.room(world([node(f"n{at}") for at in range(251)], [])) == ()
+
+
 def test_how_many_instances_have_left() -> None:
     """The number of the first round in which the repair is under way is the total."""
     published = list[Status]()
     report = StatusReport(
-        published.append, lambda: NOTHING, lambda: "act", lambda: (), lambda: (), NOW
+        published.append, lambda: NOTHING, lambda: "act", lambda: (), lambda: (), NOW, room
     )
     one = incident("n1", status="pending")
     later = world(NODES, [instance("web1", "n2", "n3"), instance("web2", "n3", "n1")])
