@@ -287,8 +287,8 @@ def _tiles(status: Status) -> Iterator[Tile]:
 
 
 def _room(room: Room) -> Tile:
-    size = f"{format_size(room.memory, 'h')}, {format_size(room.disk, 'h')}, {room.vcpus} VCPUs"
-    return Tile(f"Room for instances of {size}", f"about {room.fits}" if room.fits else "none")
+    name = f"Room for {format_size(room.memory, 'h')} instances"
+    return Tile(name, f"about {room.fits}" if room.fits else "none")
 
 
 def _latest(entries: Iterable[AuditEntry], number: int) -> tuple[AuditEntry, ...]:
