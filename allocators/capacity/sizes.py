@@ -97,8 +97,9 @@ def copies_of(instance: Instance, placements: Iterable[tuple[str, ...]], at: int
     ]
 
 
-#: How many copies fit on a cluster: the result of a ``capacity`` request.
-CountFits = Callable[[Allocate, Cluster], Mapping[str, object]]
+#: How many copies fit on a cluster: the result of a ``capacity`` request.  The last argument:
+#: whether it is wanted with what amounts one more would fit, which takes a while.
+CountFits = Callable[[Allocate, Cluster, bool], Mapping[str, object]]
 
 
 class SizeCount(NamedTuple):
@@ -155,7 +156,7 @@ def _share(used: float, total: float) -> float:
 
 def fill(count: CountFits, cluster: Cluster, item: Allocate) -> FilledCluster:
     """One size alone."""
-    step, cluster, _ = _fill(count, cluster, item, 1)
+    step, cluster = _fill(count(item, cluster, False), cluster, item, 1)
     return FilledCluster((step,), cluster)
 
 
@@ -172,26 +173,26 @@ def fill_tiered(
         item: Allocate | None = start
         while item is not None:
             placed = sum(len(step.placements) for step in steps)
-            step, cluster, hints = _fill(count, cluster, item, placed + 1)
+            result = count(item, cluster, True)
+            step, cluster = _fill(result, cluster, item, placed + 1)
             steps.append(step)
-            item = _smaller(item, hints, least)
+            item = _smaller(item, result, least)
     # The first size is shown even if none fits.
     return FilledCluster(tuple(s for s in steps if s.placements or s is steps[0]), cluster)
 
 
 def _fill(
-    count: CountFits, cluster: Cluster, item: Allocate, number: int
-) -> tuple[SizeCount, Cluster, Mapping[str, int]]:
-    result = count(item, cluster)
+    result: Mapping[str, object], cluster: Cluster, item: Allocate, number: int
+) -> tuple[SizeCount, Cluster]:
     placements: list[list[str]] = result["placements"]  # type: ignore[assignment]
-    hints: Mapping[str, int] = result.get("fits_with", {})  # type: ignore[assignment]
     placed = tuple(tuple(nodes) for nodes in placements)
     step = SizeCount(item.instance, placed, str(result["limited_by"]))
-    return step, with_instances(cluster, copies_of(item.instance, placed, number)), hints
+    return step, with_instances(cluster, copies_of(item.instance, placed, number))
 
 
-def _smaller(item: Allocate, hints: Mapping[str, int], least: Spec) -> Allocate | None:
+def _smaller(item: Allocate, result: Mapping[str, object], least: Spec) -> Allocate | None:
     """With the hinted amounts; None when that is nothing new or below the least."""
+    hints: Mapping[str, int] = result.get("fits_with", {})  # type: ignore[assignment]
     instance = item.instance
     for resource, wanted in hints.items():
         if wanted < getattr(least, resource):

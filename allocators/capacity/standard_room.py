@@ -49,7 +49,9 @@ def standard_room(cluster: Cluster) -> tuple[Room, ...]:
     try:
         groups = counted_groups(cluster, None)
         template = usual_template(groups)
-        small = Instance("new", 1, 1, 1, (Disk(1, None),), template, 1, (), (), "up", False, ())
+        small = Instance(
+            "new", 1, 1, 1, (Disk(1, None),), template, 1, (), (), "up", forthcoming=False, nodes=()
+        )
         sized = Sized(Allocate(small, required_nodes=2 if template == "drbd" else 1))
         runs = policy_runs(PolicySizes(only=STANDARD), cluster, groups, sized, _count)
     except StewardError:
@@ -61,7 +63,7 @@ def standard_room(cluster: Cluster) -> tuple[Room, ...]:
     )
 
 
-def _count(item: Allocate, cluster: Cluster) -> Mapping[str, object]:
+def _count(item: Allocate, cluster: Cluster, _: bool) -> Mapping[str, object]:
     outcome = capacity(Capacity(item), cluster, _CONTEXT)
     if isinstance(outcome, Refusal):
         raise StewardError(outcome.info)

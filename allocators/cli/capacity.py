@@ -161,10 +161,10 @@ class _Counter:
         """How far it is, for a user who waits."""
         return f"counting, {counted(self._counted, 'size')} done"
 
-    def count(self, item: Allocate, cluster: Cluster) -> Mapping[str, object]:
+    def count(self, item: Allocate, cluster: Cluster, hints: bool) -> Mapping[str, object]:
         """The result; raises StewardError where there is none."""
         request = Capacity(item)
-        outcome = dispatch(request, cluster, self._config, self._options, explain=True)
+        outcome = dispatch(request, cluster, self._config, self._options, explain=hints)
         if isinstance(outcome, Refusal):
             raise StewardError(outcome.info)
         self._counted += 1
