@@ -80,12 +80,26 @@ def capacity(request: Capacity, cluster: Cluster, context: Context) -> Outcome:
     return Answer(result, info, explained(context, last))
 
 
+def quick_count(cluster: Cluster, item: Allocate, context: Context) -> int | None:
+    """How many copies fit, without the last ones that are hard to find.
+
+    None where it cannot be counted.
+    """
+    state = load(cluster, item.instance.template, context.options.kvm_memory)
+    placer = Placer(state, context)
+    first = placer.place(state, item, item.group_name, placer.terms(item))
+    if first.fault or first.chosen is None:
+        return None if first.fault else 0
+    filling = _GroupFiller(state, item, first, context.options.kvm_memory)
+    return None if filling.endless else len(filling.placed)
+
+
 class _GroupFiller:
     """Fills the groups that may be used, the preferred ones first."""
 
     def __init__(self, state: State, item: Allocate, first: Placement, kvm_memory: int) -> None:
         """``first``: the result of placing one copy."""
-        self.state = state
+        self._state: State | None = state
         self.placed: list[NodePair] = []
         """all copies, in the order in which they are placed"""
         self._empty, self._item, self._first = state, item, first
@@ -97,7 +111,15 @@ class _GroupFiller:
         self.endless = self._headroom.bound() >= MANY // 2
         for nodes in () if self.endless else self._stages():
             self._headroom.narrow(nodes)
-            self._stage()
+            if nodes.any():
+                self._stage()
+
+    @property
+    def state(self) -> State:
+        """With all copies in place."""
+        if self._state is None:
+            self._state = self._filled(self.placed)
+        return self._state
 
     def _stages(self) -> list[Mask]:
         """The nodes of all groups that may be used, by alloc_policy (allocation 7)."""
@@ -114,12 +136,12 @@ class _GroupFiller:
     def _stage(self) -> None:
         start = self._headroom.copy()
         headroom, placed = most_placements(self._headroom, self._score(self.state, self._headroom))
-        state = self._filled([*self.placed, *placed])
-        if self._test is not None and not self._passes(state, placed):
+        state = None if self._test is None else self._filled([*self.placed, *placed])
+        if state is not None and not self._passes(state, placed):
             empty = _PassingCopies(start, self.state, [])
             runs = [self._tested(empty, by_room=by_room) for by_room in (False, True)]
             headroom, state, placed = max(runs, key=lambda run: len(run.placed))
-        self._headroom, self.state = headroom, state
+        self._headroom, self._state = headroom, state
         self.placed += placed
 
     def _score(self, state: State, headroom: Headroom) -> HeadroomScore:

@@ -1,29 +1,19 @@
-"""About how many more instances of the policies' standard size fit, found in a moment."""
+"""How many more instances of the policies' standard size fit, counted quickly."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from ganeti_steward.allocators.capacity.capacity import capacity
-from ganeti_steward.allocators.capacity.sizes import (
-    STANDARD,
-    PolicySizes,
-    Sized,
-    counted_groups,
-    policy_runs,
-    usual_template,
-)
+from ganeti_steward.allocators.capacity.capacity import quick_count
+from ganeti_steward.allocators.capacity.sizes import Sized, counted_groups, usual_template
 from ganeti_steward.core.errors import StewardError
-from ganeti_steward.core.model.answer import Refusal
 from ganeti_steward.core.model.cluster import Disk, Instance
 from ganeti_steward.core.model.context import Context
 from ganeti_steward.core.model.options import parse_options
-from ganeti_steward.core.model.requests import Allocate, Capacity
+from ganeti_steward.core.model.requests import Allocate
 from ganeti_steward.core.records import NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from ganeti_steward.core.model.cluster import Cluster
 
 #: Whether nodes stay evacuable is not tested: that takes most of the time.
@@ -45,27 +35,21 @@ class Room(NamedTuple):
 
 
 def standard_room(cluster: Cluster) -> tuple[Room, ...]:
-    """One for each standard size; empty where no group takes instances, or one has no limit."""
+    """One for each standard size; empty where no group takes instances by itself."""
     try:
         groups = counted_groups(cluster, None)
         template = usual_template(groups)
-        small = Instance(
-            "new", 1, 1, 1, (Disk(1, None),), template, 1, (), (), "up", forthcoming=False, nodes=()
-        )
-        sized = Sized(Allocate(small, required_nodes=2 if template == "drbd" else 1))
-        runs = policy_runs(PolicySizes(only=STANDARD), cluster, groups, sized, _count)
     except StewardError:
         return ()
-    counts = [step for run in runs for step in run.filling.steps]
-    return tuple(
-        Room(template, one.memory, one.disk_space, one.vcpus, len(placements))
-        for one, placements, _ in counts
+    small = Instance(
+        "new", 1, 1, 1, (Disk(1, None),), template, 1, (), (), "up", forthcoming=False, nodes=()
     )
-
-
-def _count(item: Allocate, cluster: Cluster, _: bool) -> Mapping[str, object]:
-    outcome = capacity(Capacity(item), cluster, _CONTEXT)
-    if isinstance(outcome, Refusal):
-        raise StewardError(outcome.info)
-    result: Any = outcome.result
-    return dict(result)
+    sized = Sized(Allocate(small, required_nodes=2 if template == "drbd" else 1))
+    sizes = dict.fromkeys(group.policy.std for group in groups)
+    items = [sized.item(spec, max(spec.disks, 1)) for spec in sizes]
+    counts = [(item.instance, quick_count(cluster, item, _CONTEXT)) for item in items]
+    return tuple(
+        Room(template, one.memory, one.disk_space, one.vcpus, fits)
+        for one, fits in counts
+        if fits is not None
+    )

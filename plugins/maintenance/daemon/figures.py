@@ -23,7 +23,7 @@ Moves = Mapping[str, tuple[str, ...]]
 #: Ganeti's statuses of instances that should run and do not.
 _DOWN: Final = ("ERROR_down", "ERROR_nodedown", "ERROR_nodeoffline")
 
-#: Nodes up to which room for instances is counted: of 200 it takes about two seconds.
+#: Nodes up to which room for instances is counted: of 200 it takes over a second.
 _COUNTED: Final = 250
 
 
