@@ -35,7 +35,7 @@ class Room(NamedTuple):
 
 
 def standard_room(cluster: Cluster) -> tuple[Room, ...]:
-    """One for each standard size; empty where no group takes instances by itself."""
+    """One for each standard size with memory; empty where no group takes instances by itself."""
     try:
         groups = counted_groups(cluster, None)
         template = usual_template(groups)
@@ -45,7 +45,7 @@ def standard_room(cluster: Cluster) -> tuple[Room, ...]:
         "new", 1, 1, 1, (Disk(1, None),), template, 1, (), (), "up", forthcoming=False, nodes=()
     )
     sized = Sized(Allocate(small, required_nodes=2 if template == "drbd" else 1))
-    sizes = dict.fromkeys(group.policy.std for group in groups)
+    sizes = dict.fromkeys(group.policy.std for group in groups if group.policy.std.memory)
     items = [sized.item(spec, max(spec.disks, 1)) for spec in sizes]
     counts = [(item.instance, quick_count(cluster, item, _CONTEXT)) for item in items]
     return tuple(

@@ -72,9 +72,9 @@ def counted(names: Sequence[str]) -> str:
 def others_later(found: NodeMoves, most: int) -> Iterator[str]:
     """Why not all instances that have a place move at the same time; ``most``: the limit."""
     if found.later:
-        full = len(found.moves) == most
-        nodes = "they need nodes that these moves or other tasks use"
-        why = f"moves-at-once is {most}" if full else nodes
+        need = "they need" if len(found.later) > 1 else "it needs"
+        nodes = f"{need} nodes that these moves or other tasks use"
+        why = f"moves-at-once is {most}" if len(found.moves) == most else nodes
         yield f"{len(found.later)} later: {why}"
 
 

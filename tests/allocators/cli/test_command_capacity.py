@@ -67,9 +67,14 @@ def test_the_room_that_the_daemon_shows(capacity_of: Any, small: Message) -> Non
     (size,) = run["sizes"]
     counted = Room("drbd", size["memory"], size["disk"], size["vcpus"], size["count"])
     assert standard_room(read_cluster(small)) == (counted,)
-    for group in small["nodegroups"].values():
-        group["alloc_policy"] = "unallocable"
-    assert standard_room(read_cluster(small)) == ()
+    (group,) = small["nodegroups"].values()
+    nothing = {**group["ipolicy"], "std": {**group["ipolicy"]["std"], "memory-size": 0}}
+    for changed in ({"ipolicy": nothing}, {"alloc_policy": "unallocable"}):
+        other = {
+            **small,
+            "nodegroups": {uuid: {**group, **changed} for uuid in small["nodegroups"]},
+        }
+        assert standard_room(read_cluster(other)) == ()
 
 
 def test_steps_of_the_tiered_run(capacity_of: Any) -> None:

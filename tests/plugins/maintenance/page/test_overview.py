@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from itertools import count
-from typing import TYPE_CHECKING
 
+import pytest
+from clusters import generate
 from worlds import NOW, SECOND, incident, instance, node, with_instance, with_node, world
 
 from ganeti_steward.allocators.balancing.planning.plan_balance import plan_balance
@@ -14,6 +15,7 @@ from ganeti_steward.allocators.capacity.standard_room import Room
 from ganeti_steward.allocators.jobs.operations import migrate
 from ganeti_steward.allocators.overview.amounts import Overview
 from ganeti_steward.core.config.values import Config
+from ganeti_steward.core.model.cluster_reader import read_cluster
 from ganeti_steward.core.model.options import Options
 from ganeti_steward.core.model.requests import Balance
 from ganeti_steward.plugins.maintenance.daemon import figures, reporting
@@ -34,9 +36,6 @@ from ganeti_steward.plugins.model.progress import Emptied
 from ganeti_steward.plugins.model.routine import RoutineJob
 from ganeti_steward.plugins.model.task import Held, Task
 from ganeti_steward.plugins.model.world import World
-
-if TYPE_CHECKING:
-    import pytest
 
 NODES = [node("n1"), node("n2"), node("n3")]
 WORLD = world(NODES, [instance("web1", "n1", "n2"), instance("web2", "n3", "n1")])
@@ -216,9 +215,10 @@ def test_room_that_cannot_be_counted_hides_nothing(caplog: pytest.LogCaptureFixt
     assert "how many more instances fit cannot be shown" in caplog.text
 
 
-def test_room_of_very_many_nodes_is_not_counted() -> None:
-    assert figures.room(WORLD)
-    assert figures.room(world([node(f"n{at}") for at in range(251)], [])) == ()
+@pytest.mark.parametrize(("nodes", "counted"), [(250, 1), (251, 0)])
+def test_room_of_very_many_nodes_is_not_counted(nodes: int, counted: int) -> None:
+    cluster = read_cluster(generate(f"--nodes={nodes}", "--fill=.9", "--request=none"))
+    assert len(figures.room(WORLD._replace(cluster=cluster))) == counted
 
 
 def test_how_many_instances_have_left() -> None:
