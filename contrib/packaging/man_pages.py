@@ -279,7 +279,7 @@ def _iallocator() -> Iterator[str]:
     yield from (".PP", filled(rest.rpartition("\n\n")[2].strip()))
     yield heading("examples")
     yield from example(
-        "gnt-instance add -I steward -t drbd -s 20G -B memory=4G -o noop web1.example.com\n"
+        "gnt-instance add -I steward -t drbd -s 20G -B memory=4G -o noop web1\n"
         "gnt-cluster modify -I steward\n"
         "gnt-cluster modify --default-iallocator-params=mond=yes"
     )

@@ -105,3 +105,20 @@ def test_mandoc_finds_no_fault(tmp_path: Path) -> None:
         timeout=300,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_no_line_is_wider_than_a_terminal() -> None:
+    """Examples are not wrapped, so they have to fit."""
+    mandoc = need("mandoc", "mandoc")
+    for name, text in some(pages().items()):
+        shown = subprocess.run(
+            [mandoc, "-Tascii", "-Owidth=80"],
+            capture_output=True,
+            check=True,
+            input=text,
+            text=True,
+            timeout=300,
+        ).stdout
+        lines = re.sub(".\b", "", shown).splitlines()
+        assert len(lines) > 20
+        assert [line for line in lines if len(line) > 80] == [], name
