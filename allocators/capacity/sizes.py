@@ -284,11 +284,17 @@ def policy_runs(
                 sizes_down = _sizes_down(minmax, sizes.tiered, sized)
                 runs.append(Filling(TIERED, fill_tiered(count, cluster, sizes_down)))
     if sizes.only != TIERED:
-        own = sizes.standard
-        for spec in [own] if own else dict.fromkeys(group.policy.std for group in groups):
-            item = sized.item(spec, max(spec.disks, 1))
-            runs.append(Filling(STANDARD, fill(count, cluster, item)))
+        items = standard_items(groups, sized, sizes.standard)
+        runs += [Filling(STANDARD, fill(count, cluster, item)) for item in items]
     return runs
+
+
+def standard_items(
+    groups: Sequence[Group], sized: Sized, own: Spec | None = None
+) -> list[Allocate]:
+    """One for each standard size of the policies; ``own``: instead of these."""
+    specs = [own] if own else dict.fromkeys(group.policy.std for group in groups)
+    return [sized.item(spec, max(spec.disks, 1)) for spec in specs]
 
 
 def _sizes_down(

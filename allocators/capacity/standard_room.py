@@ -5,7 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ganeti_steward.allocators.capacity.capacity import quick_count
-from ganeti_steward.allocators.capacity.sizes import Sized, counted_groups, usual_template
+from ganeti_steward.allocators.capacity.sizes import (
+    Sized,
+    counted_groups,
+    standard_items,
+    usual_template,
+)
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.model.cluster import Disk, Instance
 from ganeti_steward.core.model.context import Context
@@ -45,8 +50,7 @@ def standard_room(cluster: Cluster) -> tuple[Room, ...]:
         "new", 1, 1, 1, (Disk(1, None),), template, 1, (), (), "up", forthcoming=False, nodes=()
     )
     sized = Sized(Allocate(small, required_nodes=2 if template == "drbd" else 1))
-    sizes = dict.fromkeys(group.policy.std for group in groups if group.policy.std.memory)
-    items = [sized.item(spec, max(spec.disks, 1)) for spec in sizes]
+    items = [item for item in standard_items(groups, sized) if item.instance.memory]
     counts = [(item.instance, quick_count(cluster, item, _CONTEXT)) for item in items]
     return tuple(
         Room(template, one.memory, one.disk_space, one.vcpus, fits)
