@@ -284,7 +284,7 @@ def shown(one: Incident) -> object:
     change_json(None, one, "e", "r")
     metrics.rendered(status)
     steward_plan(one, world([node("n1")]))
-    return list(incident_lines(one, one.original, "valid")), view(status, "", NOW)
+    return list(incident_lines(one, one.original, "valid", None)), view(status, "", NOW)
 
 
 def _status(rng: Random) -> object:

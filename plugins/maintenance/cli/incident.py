@@ -180,13 +180,11 @@ def _list(options: argparse.Namespace) -> int:
     if found.records and found.unchecked:
         tables.print_notes([f"signatures are not checked: {found.unchecked}"])
     far = _emptied(client, found.records)
-    rows = [
-        {name: value(one) for name, (_, value) in _COLUMNS.items()}
-        for one in (
-            _Row(incident, signature, progress(incident, far.get(incident.uuid)))
-            for incident, signature, _ in found.records
-        )
+    shown = [
+        _Row(incident, signature, progress(incident, far.get(incident.uuid)))
+        for incident, signature, _ in found.records
     ]
+    rows = [{name: value(one) for name, (_, value) in _COLUMNS.items()} for one in shown]
     tables.print_fields(options, FIELDS, _USUAL, rows)
     return EXIT_OK
 
@@ -340,7 +338,7 @@ def _taken_over(one: cluster.Recorded) -> Incident:
 
 
 def incident_lines(
-    incident: Incident, original: bytes, signature: str, far: Emptied | None = None
+    incident: Incident, original: bytes, signature: str, far: Emptied | None
 ) -> Iterator[str]:
     """Everything that is known of an incident.
 

@@ -114,7 +114,7 @@ def room(world: World) -> tuple[Room, ...]:
 
 
 def figures_of(
-    world: World, scores: tuple[tuple[str, float], ...], counted: tuple[Room, ...] = ()
+    world: World, scores: tuple[tuple[str, float], ...], counted: tuple[Room, ...]
 ) -> Figures:
     """The figures of a cluster, with the scores that were drawn and the room that was counted."""
     names = [one.name for one in world.cluster.instances]

@@ -118,7 +118,7 @@ def test_the_cluster_in_figures() -> None:
         "web2": DiskHealth(NOW - 3600 * SECOND, ("disk 0 is degraded on n1",)),
         "gone": DiskHealth(NOW, ("disk 0 is degraded on n1",)),
     }
-    found = figures_of(seen._replace(disks=disks), drawn(seen, {}).scores)
+    found = figures_of(seen._replace(disks=disks), drawn(seen, {}).scores, ())
     assert (found.down, found.checked, found.degraded) == (("web2",), 1, ("web1",))
     ((group, score),) = found.scores
     plan = plan_balance(Balance(), seen.cluster, Config(), Options())
