@@ -1,4 +1,4 @@
-"""Times as commands and pages show them, and the texts of objects that others wrote."""
+"""Times as commands and pages show them, the texts of objects that others wrote, and of faults."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, tzinfo
 from typing import Any, Final
 
+from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.reasons import Reason
 from ganeti_steward.core.json_nesting import load_lenient
 
@@ -57,3 +58,9 @@ def _reason(source: object, text: object, at: object) -> Reason:
     if not (isinstance(source, str) and isinstance(text, str) and isinstance(at, int | float)):
         raise TypeError
     return Reason(source, text, int(at))
+
+
+def describe_fault(err: Exception) -> str:
+    """An error in one sentence; an unexpected one with its kind."""
+    text = " ".join(str(err).split())
+    return text if isinstance(err, StewardError) else f"{type(err).__name__}: {text}"

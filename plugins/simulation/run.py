@@ -14,8 +14,8 @@ from ganeti_steward.core.config.values import Config
 from ganeti_steward.plugins.filters.queue import Schedule
 from ganeti_steward.plugins.maintenance.confd.choice import Mastership, Vote
 from ganeti_steward.plugins.maintenance.config import Maintd
-from ganeti_steward.plugins.maintenance.daemon.parts import Observer, Round
-from ganeti_steward.plugins.maintenance.daemon.rounds import Parts, Rounds
+from ganeti_steward.plugins.maintenance.daemon.parts import Observer, Parts, Round
+from ganeti_steward.plugins.maintenance.daemon.rounds import Rounds
 from ganeti_steward.plugins.maintenance.daemon.wakeup import Signals, Wakeup
 from ganeti_steward.plugins.maintenance.engine.step import step
 from ganeti_steward.plugins.maintenance.repairs.planner import PluginPlanner, PluginRoutine

@@ -197,7 +197,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from ganeti_steward.plugins.maintenance.daemon.parts import DaemonOptions
+    from ganeti_steward.plugins.maintenance.daemon.options import DaemonOptions
     from ganeti_steward.plugins.maintenance.daemon.process import run_daemon
 
     if options.diagram:
@@ -257,7 +257,7 @@ def _status(options: argparse.Namespace) -> int:
 
 
 def _plan(options: argparse.Namespace) -> int:
-    from ganeti_steward.plugins.maintenance.daemon.parts import DaemonOptions
+    from ganeti_steward.plugins.maintenance.daemon.options import DaemonOptions
     from ganeti_steward.plugins.maintenance.daemon.process import preview
 
     with progress("reading the cluster and the reports of the nodes"):

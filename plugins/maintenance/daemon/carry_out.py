@@ -24,6 +24,7 @@ from ganeti_steward.plugins.model.incident import Incident
 from ganeti_steward.plugins.model.task import Held
 from ganeti_steward.plugins.model.works import command_object
 from ganeti_steward.plugins.model.world import Observation, Reported
+from ganeti_steward.plugins.texts import describe_fault
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -296,9 +297,3 @@ class _Part:
     """Whether a part of the work failed."""
 
     failed = False
-
-
-def describe_fault(err: Exception) -> str:
-    """An error in one sentence; an unexpected one with its kind."""
-    text = " ".join(str(err).split())
-    return text if isinstance(err, StewardError) else f"{type(err).__name__}: {text}"

@@ -24,11 +24,11 @@ from ganeti_steward.plugins.filters.filter_rules import RATE_LIMIT, FilterRule, 
 from ganeti_steward.plugins.filters.jobs import Job, read_job
 from ganeti_steward.plugins.filters.rule_notes import noted_action
 from ganeti_steward.plugins.maintenance.config import OBSERVE
-from ganeti_steward.plugins.maintenance.daemon.carry_out import describe_fault
 from ganeti_steward.plugins.maintenance.pause import pause_reason
 from ganeti_steward.plugins.maintenance.queue.orphans import OpenJobs
 from ganeti_steward.plugins.model.filter_action import Facts, Verdict, approved_jobs
 from ganeti_steward.plugins.model.task import Held
+from ganeti_steward.plugins.texts import describe_fault
 
 if TYPE_CHECKING:
     from ganeti_steward.plugins.maintenance.edges.store import RecordFault

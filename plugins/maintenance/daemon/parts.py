@@ -5,92 +5,32 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from ganeti_steward.core.ganeti.hmac_key import KeyFile
-from ganeti_steward.core.ganeti.this_node import (
-    DATA,
-    SOCKET,
-    candidate_addresses,
-    master_address,
-    master_name,
-    own_address,
-    own_names,
-    this_node,
-)
 from ganeti_steward.core.model.cluster import Node
 from ganeti_steward.core.model.job_state import JobState
 from ganeti_steward.plugins.filters.actions.changes import JobChange
-from ganeti_steward.plugins.maintenance.confd.client import PORT as CONFD_PORT
-from ganeti_steward.plugins.maintenance.confd.client import Confd
+from ganeti_steward.plugins.maintenance.confd.choice import Vote
 from ganeti_steward.plugins.maintenance.config import Maintd
-from ganeti_steward.plugins.maintenance.daemon.mastership import NotMaster, Voting
+from ganeti_steward.plugins.maintenance.daemon.job_releases import JobReleases
 from ganeti_steward.plugins.maintenance.edges.store import Records
 from ganeti_steward.plugins.maintenance.engine.decision import (
     Change,
     CommandResult,
     Decision,
+    Inputs,
     RoutineStarted,
     Started,
 )
+from ganeti_steward.plugins.maintenance.engine.routine import RoutinePlanner, no_routine
+from ganeti_steward.plugins.maintenance.engine.tasks import Planner
 from ganeti_steward.plugins.maintenance.queue.orphans import Unrecorded
 from ganeti_steward.plugins.maintenance.queue.routine_jobs import Seen
 from ganeti_steward.plugins.maintenance.queue.submit import HandedOver, LookedUp
+from ganeti_steward.plugins.maintenance.runtime import REAL, Runtime
+from ganeti_steward.plugins.model.disks import DiskHealth
 from ganeti_steward.plugins.model.incident import Incident, Submission
+from ganeti_steward.plugins.model.storage import NodeStorage
 from ganeti_steward.plugins.model.task import Held
 from ganeti_steward.plugins.model.world import Observation, World
-
-
-class StatusAddress(NamedTuple):
-    """Where the status is served."""
-
-    address: str
-    port: int
-    """TCP"""
-    also: str = ""
-    """the cluster's address, which this node has as long as it is the master; empty for none"""
-
-
-class DaemonOptions(NamedTuple):
-    """What the command line says."""
-
-    address: str = ""
-    """where the status is served; empty: as configured"""
-    port: int | None = None
-    """TCP port of the status; None: as configured"""
-    debug: bool = False
-    undecided_is_master: bool = False
-    """an admin answers for an undecided vote"""
-    record: str = ""
-    """a file to which each step's input is added; empty for none"""
-    luxi_socket: str = SOCKET
-    confd_port: int = CONFD_PORT
-    """UDP port of the candidates' confd"""
-    data: str = DATA
-    """Ganeti's data directory"""
-    host: str = ""
-    """the name of this machine; empty: its own"""
-
-    def voting(self, key: Callable[[], KeyFile]) -> Voting:
-        """The vote; raises NotMaster where Ganeti's own files name another master."""
-        own, known = this_node(self.data, self.host).name, master_name(self.data)
-        if known and known != own:
-            raise NotMaster(f"Ganeti's files here name {known}, this node is {own}")
-
-        def client() -> Confd:
-            return Confd(key(), candidate_addresses(self.data), port=self.confd_port)
-
-        return Voting(client, own, undecided_is_master=self.undecided_is_master)
-
-    def names(self) -> frozenset[str]:
-        """The names that the status may be called by."""
-        return own_names(self.data, self.host)
-
-    def place(self, settings: Maintd) -> StatusAddress:
-        """Where the status is served; raises StewardError when there is no address."""
-        port = settings.port if self.port is None else self.port
-        if address := self.address or settings.address:
-            return StatusAddress(address, port)
-        own, cluster = own_address(this_node(self.data, self.host)), master_address(self.data)
-        return StatusAddress(own, port, "" if cluster == own else cluster)
 
 
 class RecordStore(Protocol):
@@ -221,3 +161,38 @@ class Round(NamedTuple):
 
 #: Reports rounds somewhere: status, metrics, audit log, notifications.
 Observer = Callable[[Round], None]
+
+
+ReadDisks = Callable[[World, Mapping[int, JobState]], Mapping[str, DiskHealth]]
+
+
+class Parts(NamedTuple):
+    """What the loop works with."""
+
+    voting: Callable[[], Vote]
+    """the vote now: master or undecided; raises NotMaster"""
+    store: RecordStore
+    queue: Queue
+    read_world: ReadWorld
+    agents: Agents
+    planner: Planner
+    step: Callable[[Inputs, Maintd, Planner, RoutinePlanner], Decision]
+    routine_planner: RoutinePlanner = no_routine
+    releasing: JobReleases | None = None
+    """None: no job is released"""
+    read_storage: Callable[[World], Mapping[str, NodeStorage]] = lambda world: {}
+    """name -> storage of the nodes that report failing physical volumes"""
+    read_disks: ReadDisks = lambda world, jobs: {}
+    """name -> disks of instances that are going to leave a node; ``jobs``: as in `Inputs`"""
+    gates: Callable[[World], tuple[str, ...]] = lambda world: ()
+    """why no maintenance may begin now"""
+    verify_disks: Callable[[World], tuple[str, ...]] | None = None
+    """what is wrong with disks of the cluster, a sentence each; None: no disks are verified"""
+    observers: Sequence[Observer] = ()
+    record: Callable[[Inputs, Maintd], None] = lambda inputs, settings: None
+    """called with what each step gets"""
+    alive: Callable[[], None] = lambda: None
+    """called at least every half minute while the loop waits, and before each round"""
+    reload: Callable[[], Maintd | None] = lambda: None
+    """reads the configuration again; None when that one cannot be used"""
+    runtime: Runtime = REAL

@@ -38,9 +38,10 @@ from ganeti_steward.plugins.maintenance.daemon.mastership import (
     Voting,
     require_master,
 )
-from ganeti_steward.plugins.maintenance.daemon.parts import DaemonOptions
+from ganeti_steward.plugins.maintenance.daemon.options import DaemonOptions
+from ganeti_steward.plugins.maintenance.daemon.parts import Parts
 from ganeti_steward.plugins.maintenance.daemon.replay import Recorder
-from ganeti_steward.plugins.maintenance.daemon.rounds import Parts, Rounds
+from ganeti_steward.plugins.maintenance.daemon.rounds import Rounds
 from ganeti_steward.plugins.maintenance.daemon.wakeup import DaemonStopped, Signals, Wakeup
 from ganeti_steward.plugins.maintenance.edges.audit import Audit
 from ganeti_steward.plugins.maintenance.edges.counters import Counters

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from ganeti_steward.core.errors import StewardError
-from ganeti_steward.core.model.job_state import JobState
 from ganeti_steward.plugins.filters.actions.changes import Releases
 from ganeti_steward.plugins.maintenance.confd.choice import Mastership, Vote
-from ganeti_steward.plugins.maintenance.daemon.carry_out import CarryOut, describe_fault
-from ganeti_steward.plugins.maintenance.daemon.job_releases import JobReleases, facts_of, planned
+from ganeti_steward.plugins.maintenance.daemon.carry_out import CarryOut
+from ganeti_steward.plugins.maintenance.daemon.job_releases import facts_of, planned
 from ganeti_steward.plugins.maintenance.daemon.mastership import NotMaster
-from ganeti_steward.plugins.maintenance.daemon.parts import Round
+from ganeti_steward.plugins.maintenance.daemon.parts import Parts, Round
 from ganeti_steward.plugins.maintenance.daemon.wakeup import DaemonStopped, Signals, Waiter
 from ganeti_steward.plugins.maintenance.engine.brakes import may_begin
 from ganeti_steward.plugins.maintenance.engine.decision import (
@@ -27,27 +26,16 @@ from ganeti_steward.plugins.maintenance.engine.decision import (
 )
 from ganeti_steward.plugins.maintenance.engine.ledger import with_commands
 from ganeti_steward.plugins.maintenance.engine.planned_brakes import is_requested
-from ganeti_steward.plugins.maintenance.engine.routine import RoutinePlanner, no_routine
-from ganeti_steward.plugins.maintenance.engine.tasks import Planner
-from ganeti_steward.plugins.maintenance.runtime import REAL, Runtime
 from ganeti_steward.plugins.model.incident import Incident, Submission
 from ganeti_steward.plugins.model.task import Held, RoutinePlan, Wait
 from ganeti_steward.plugins.model.world import Reported
+from ganeti_steward.plugins.texts import describe_fault
 
 if TYPE_CHECKING:
     from ganeti_steward.plugins.filters.actions.changes import JobChange
     from ganeti_steward.plugins.maintenance.config import Maintd
-    from ganeti_steward.plugins.maintenance.daemon.parts import (
-        Agents,
-        Observer,
-        Queue,
-        ReadWorld,
-        RecordStore,
-    )
     from ganeti_steward.plugins.maintenance.edges.store import RecordFault, Records
     from ganeti_steward.plugins.maintenance.engine.decision import Decision
-    from ganeti_steward.plugins.model.disks import DiskHealth
-    from ganeti_steward.plugins.model.storage import NodeStorage
     from ganeti_steward.plugins.model.world import Observation, World
 
 
@@ -55,40 +43,6 @@ _log: Final = logging.getLogger(__name__)
 
 #: How many records that are ignored, or were rewritten, a round reports one by one.
 _MOST_NOTES: Final = 20
-
-ReadDisks = Callable[["World", Mapping[int, JobState]], Mapping[str, "DiskHealth"]]
-
-
-class Parts(NamedTuple):
-    """What the loop works with."""
-
-    voting: Callable[[], Vote]
-    """the vote now: master or undecided; raises NotMaster"""
-    store: RecordStore
-    queue: Queue
-    read_world: ReadWorld
-    agents: Agents
-    planner: Planner
-    step: Callable[[Inputs, Maintd, Planner, RoutinePlanner], Decision]
-    routine_planner: RoutinePlanner = no_routine
-    releasing: JobReleases | None = None
-    """None: no job is released"""
-    read_storage: Callable[[World], Mapping[str, NodeStorage]] = lambda world: {}
-    """name -> storage of the nodes that report failing physical volumes"""
-    read_disks: ReadDisks = lambda world, jobs: {}
-    """name -> disks of instances that are going to leave a node; ``jobs``: as in `Inputs`"""
-    gates: Callable[[World], tuple[str, ...]] = lambda world: ()
-    """why no maintenance may begin now"""
-    verify_disks: Callable[[World], tuple[str, ...]] | None = None
-    """what is wrong with disks of the cluster, a sentence each; None: no disks are verified"""
-    observers: Sequence[Observer] = ()
-    record: Callable[[Inputs, Maintd], None] = lambda inputs, settings: None
-    """called with what each step gets"""
-    alive: Callable[[], None] = lambda: None
-    """called at least every half minute while the loop waits, and before each round"""
-    reload: Callable[[], Maintd | None] = lambda: None
-    """reads the configuration again; None when that one cannot be used"""
-    runtime: Runtime = REAL
 
 
 class Rounds:

@@ -101,7 +101,7 @@ def _end(running: Sequence[Process]) -> None:
 
 def daemon(options: str) -> int:
     """What the daemon's process runs; ``options``: as JSON."""
-    from ganeti_steward.plugins.maintenance.daemon.parts import DaemonOptions
+    from ganeti_steward.plugins.maintenance.daemon.options import DaemonOptions
     from ganeti_steward.plugins.maintenance.daemon.process import run_daemon
 
     try:

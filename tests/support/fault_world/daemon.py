@@ -21,9 +21,9 @@ from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.daemon.job_releases import JobReleases
 from ganeti_steward.plugins.maintenance.daemon.luxi_queue import LuxiQueue, read_world
 from ganeti_steward.plugins.maintenance.daemon.mastership import NotMaster, Voting, require_master
-from ganeti_steward.plugins.maintenance.daemon.parts import Observer, Round
+from ganeti_steward.plugins.maintenance.daemon.parts import Observer, Parts, Round
 from ganeti_steward.plugins.maintenance.daemon.reporting import KEPT, AuditReport, StatusReport
-from ganeti_steward.plugins.maintenance.daemon.rounds import Parts, Rounds
+from ganeti_steward.plugins.maintenance.daemon.rounds import Rounds
 from ganeti_steward.plugins.maintenance.daemon.wakeup import DaemonStopped, Signals, Wakeup
 from ganeti_steward.plugins.maintenance.edges.audit import Audit, KeptRow
 from ganeti_steward.plugins.maintenance.edges.counters import Counters

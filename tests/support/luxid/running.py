@@ -25,7 +25,7 @@ from ganeti_steward.core.ganeti.signing import sign
 _PROGRAM: Final = """
 import sys
 from ganeti_steward.core.errors import StewardError
-from ganeti_steward.plugins.maintenance.daemon.parts import DaemonOptions
+from ganeti_steward.plugins.maintenance.daemon.options import DaemonOptions
 from ganeti_steward.plugins.maintenance.daemon.process import run_daemon
 options = eval(sys.argv[1])
 try:

@@ -15,8 +15,8 @@ from ganeti_steward.core.model.opcodes import Job
 from ganeti_steward.plugins.maintenance.confd.choice import Mastership, Vote
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.daemon.mastership import NotMaster
-from ganeti_steward.plugins.maintenance.daemon.parts import Round
-from ganeti_steward.plugins.maintenance.daemon.rounds import Parts, Rounds
+from ganeti_steward.plugins.maintenance.daemon.parts import Parts, Round
+from ganeti_steward.plugins.maintenance.daemon.rounds import Rounds
 from ganeti_steward.plugins.maintenance.daemon.wakeup import Signals, Wakeup
 from ganeti_steward.plugins.maintenance.edges.store import RecordFault, Records
 from ganeti_steward.plugins.maintenance.engine.decision import (

@@ -18,7 +18,7 @@ from running import Site, site, wait_for
 
 from ganeti_steward.core.builtins import MAINTENANCE
 from ganeti_steward.core.config.load import load_config
-from ganeti_steward.plugins.maintenance.daemon.parts import DaemonOptions
+from ganeti_steward.plugins.maintenance.daemon.options import DaemonOptions
 from ganeti_steward.plugins.maintenance.daemon.process import Daemon
 from ganeti_steward.plugins.maintenance.daemon.replay import read_moments
 from ganeti_steward.plugins.maintenance.daemon.wakeup import Signals, Wakeup

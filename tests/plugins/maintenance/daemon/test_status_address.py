@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ganeti_steward.plugins.maintenance.config import Maintd
-from ganeti_steward.plugins.maintenance.daemon.parts import DaemonOptions
+from ganeti_steward.plugins.maintenance.daemon.options import DaemonOptions
 
 
 def options(path: Path, cluster: str, **more: str) -> DaemonOptions:
