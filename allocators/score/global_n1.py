@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ganeti_steward.allocators.rules.candidates import policy_check
+from ganeti_steward.allocators.rules.checks import policy_fault
 from ganeti_steward.allocators.score.emptying import (
     MOVABLE,
     Stuck,
@@ -25,6 +25,8 @@ from ganeti_steward.core.model.site_rules import PRIMARY, SECONDARY
 from ganeti_steward.core.records import NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from ganeti_steward.allocators.score.ranked_places import RankedPlace
     from ganeti_steward.allocators.state.arrays import Ints, Mask
     from ganeti_steward.allocators.state.frame import Demand
@@ -32,6 +34,9 @@ if TYPE_CHECKING:
 
 #: Nodes whose moves are tested together: arrays of these x all nodes take most of the memory.
 _BLOCK: Final = 128
+
+#: Nodes with the most free memory that are tried before all others.
+_ROOMY: Final = 128
 
 #: Bytes of figures of states that are kept for finding the same state again.
 _KEPT: Final = 16 << 20
@@ -216,21 +221,23 @@ def _rest_of(state: State, node: int, residents: tuple[Resident, ...]) -> _Rest 
     demands = [resident.demand for resident in residents if not resident.demand.drbd]
     if not demands:
         return None
+    frame = state.frame
     local = [demand.disk for demand in demands if demand.instance.local]
-    mates = state.frame.group == state.frame.group[node]
-    plain = not state.frame.exclusive[mates].any()
+    plain = not frame.exclusive[frame.group == frame.group[node]].any()
+    policy = frame.cluster.groups[frame.group[node]].policy
     return _Rest(
         use=max(demand.use for demand in demands),
         use_sum=sum(demand.use for demand in demands),
         disk=max(local, default=-1),
         disk_sum=sum(local) if local else -1,
-        plain=plain and not any(_against_policy(state, demand, node) for demand in demands),
+        # Only an instance that is made anew has to keep to the policy.
+        plain=plain
+        and not any(
+            policy_fault(demand.instance, policy, exclusive=False)
+            for demand in demands
+            if demand.instance.template not in MOVABLE
+        ),
     )
-
-
-def _against_policy(state: State, demand: Demand, node: int) -> bool:
-    recreated = demand.instance.template not in MOVABLE
-    return recreated and bool(policy_check(state.frame, demand).failing[node])
 
 
 def _certain_failovers(state: State) -> Mask:
@@ -250,29 +257,46 @@ def _certain_moves(state: State, source: Ints, rests: list[_Rest]) -> Mask:
     With two resources each node may be closed by the one that is cheaper to exhaust,
     therefore the shares of both sums are compared with two.
     """
-    pairs = np.divmod(state.peers.key, state.frame.size)
-    blocks = [slice(at, at + _BLOCK) for at in range(0, len(source), _BLOCK)]
-    return np.concatenate([_certain_block(state, pairs, source[at], rests[at]) for at in blocks])
+    sure = np.zeros(len(source), np.bool_)
+    for rows, targets in _parts(state, source):
+        left = rows[~sure[rows]]
+        for block in (left[at : at + _BLOCK] for at in range(0, len(left), _BLOCK)):
+            parts = [rests[row] for row in block.tolist()]
+            sure[block] = _certain_block(state, source[block], parts, targets)
+    return sure
 
 
-def _certain_block(
-    state: State, pairs: tuple[Ints, Ints], source: Ints, rests: list[_Rest]
-) -> Mask:
-    """The same for some nodes; ``pairs``: secondary and primary of each of `State.peers`."""
+def _parts(state: State, source: Ints) -> Iterator[tuple[Ints, Ints]]:
+    """Rows of ``source`` and nodes to look for room on, until it is enough or there are no more.
+
+    In a large group the nodes with the most free memory are nearly always enough.
+    """
+    frame, rows = state.frame, np.arange(len(source))
+    if frame.size <= _ROOMY:
+        yield rows, np.arange(frame.size)
+        return
+    for group in np.unique(frame.group[source]).tolist():
+        mates, mine = np.flatnonzero(frame.group == group), rows[frame.group[source] == group]
+        yield mine, mates[np.argsort(-state.now[quantity.UNALLOCATED][mates])[:_ROOMY]]
+        yield mine, mates
+
+
+def _certain_block(state: State, source: Ints, rests: list[_Rest], targets: Ints) -> Mask:
+    """The same for some nodes, with room on ``targets`` alone."""
     frame, now = state.frame, state.now
+    row, column = np.full((2, frame.size), -1)
+    row[source], column[targets] = np.arange(len(source)), np.arange(len(targets))
     # The drbd instances of the source have gone to their secondaries before.
-    secondary, primary = pairs
-    row = np.full(frame.size, -1)
-    row[source] = np.arange(len(source))
-    mine = row[primary] >= 0
-    memory = np.repeat(now[[quantity.UNALLOCATED]], len(source), axis=0)
-    memory[row[primary[mine]], secondary[mine]] -= state.peers.running[mine]
-    disk = now[quantity.DISK]
+    secondary, primary = np.divmod(state.peers.key, frame.size)
+    mine = (row[primary] >= 0) & (column[secondary] >= 0)
+    memory = np.repeat(now[[quantity.UNALLOCATED]][:, targets], len(source), axis=0)
+    memory[row[primary[mine]], column[secondary[mine]]] -= state.peers.running[mine]
+    disk = now[quantity.DISK][targets]
     figures = np.array([rest[:4] for rest in rests], np.int64)
     use, use_sum, largest, disk_sum = figures.T[:, :, None]
-    mates = (frame.group[source, None] == frame.group) & (source[:, None] != np.arange(frame.size))
+    mates = (frame.group[source, None] == frame.group[targets]) & (source[:, None] != targets)
     if any(frame.migration):
-        mates &= np.array([frame.accepts(node) for node in source.tolist()])
+        mates &= np.array([frame.accepts(node)[targets] for node in source.tolist()])
     mates &= np.array([rest.plain for rest in rests])[:, None]
     one = mates & (memory > use_sum) & ((disk > disk_sum) | (disk_sum < 0))
     by_memory = np.maximum(memory - use, 0) / np.maximum(use_sum, 1)

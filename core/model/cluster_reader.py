@@ -74,10 +74,8 @@ def cluster_of(top: Section) -> Cluster:
             top.fault(f"unknown hypervisor {quoted(name)} (known: {known})", "enabled_hypervisors")
     groups = [_group(section) for section in top.sections("nodegroups", "node group")]
     nodes = [_node(section, top) for section in top.sections("nodes", "node")]
-    instances = []
-    for section in top.sections("instances", "instance"):
-        instance = instance_of(section, section.name)
-        instances.append(instance._replace(nodes=_instance_nodes(section, instance, top)))
+    named = top.sections("instances", "instance")
+    instances = [instance_of(section, section.name, top) for section in named]
     tags, policy = top.texts("cluster_tags"), _cluster_policy(top)
     name = Sent(top.data).text("cluster_name")
     return Cluster(groups, nodes, instances, tags, hypervisors, name, policy)
@@ -218,8 +216,8 @@ def _cleared(node: Node) -> Node:
     return node
 
 
-def instance_of(section: Section, name: str) -> Instance:
-    """An instance without its nodes."""
+def instance_of(section: Section, name: str, top: Section | None = None) -> Instance:
+    """An instance; without its nodes unless they can be looked up in ``top``, the message."""
     state = section.data.get("admin_state")
     disks = _disks(section)
     template = section.choice("disk_template", DISK_TEMPLATES)
@@ -236,7 +234,7 @@ def instance_of(section: Section, name: str) -> Instance:
         # hail takes an unknown state as up, and so do we: it reserves the most.
         state=state if state in ("down", "offline") else "up",
         forthcoming=section.data.get("forthcoming") is True,
-        nodes=(),
+        nodes=() if top is None else _instance_nodes(section, template, top),
         sent=Sent(section.data),
     )
 
@@ -282,7 +280,7 @@ def _networks(section: Section) -> tuple[str, ...]:
     return tuple(networks)
 
 
-def _instance_nodes(section: Section, instance: Instance, top: Section) -> tuple[str, ...]:
+def _instance_nodes(section: Section, template: str, top: Section) -> tuple[str, ...]:
     """Primary and, if there is one, secondary; further names are ignored."""
     before = len(section.faults.found)
     nodes = section.texts("nodes")[:2]
@@ -293,7 +291,7 @@ def _instance_nodes(section: Section, instance: Instance, top: Section) -> tuple
             section.fault(f"no node is named {quoted(name)}", "nodes")
     if not nodes:
         section.fault("the list is empty", "nodes")
-    elif instance.template == "drbd" and len(nodes) < 2:
+    elif template == "drbd" and len(nodes) < 2:
         section.fault("a drbd instance needs two nodes, found one", "nodes")
     elif len(nodes) == 2 and nodes[0] == nodes[1]:
         section.fault(f"primary and secondary are the same node {quoted(nodes[0])}", "nodes")

@@ -13,14 +13,16 @@ from clusters import generate
 from ganeti_steward.allocators.score import global_n1
 from ganeti_steward.allocators.score.global_n1 import CapacityTest
 from ganeti_steward.allocators.state.load import load
+from ganeti_steward.allocators.state.quantity import UNALLOCATED
 from ganeti_steward.allocators.state.state import State
 from ganeti_steward.core.iallocator.message import read_message
 
 
 @cache
-def large(nodes: int) -> State:
+def large(nodes: int, *options: str) -> State:
     """A cluster with instances that have no secondary on every node."""
-    message = generate(f"--nodes={nodes}", "--per-node=2", "--mix=ext=2,plain=1", "--seed=5")
+    given = (f"--nodes={nodes}", "--per-node=2", "--mix=ext=2,plain=1", "--seed=5", *options)
+    message = generate(*given)
     cluster, _ = read_message(orjson.dumps(message))
     return load(cluster, "plain", 4096)
 
@@ -38,13 +40,20 @@ def test_the_peak_is_less_than_one_array_of_all_nodes_by_all_nodes() -> None:
     assert peak < size * size * np.dtype(np.int64).itemsize
 
 
-@pytest.mark.parametrize("block", [1, 7, 10_000])
+@pytest.mark.parametrize(("block", "roomy"), [(1, 60), (7, 60), (10_000, 1), (3, 10), (10, 3)])
+@pytest.mark.parametrize("groups", [1, 10])
 def test_the_result_does_not_depend_on_the_blocks(
-    block: int, monkeypatch: pytest.MonkeyPatch
+    groups: int, block: int, roomy: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    state = large(60)
+    state = large(60, f"--groups={groups}", "--mix=ext=2,plain=1,drbd=2")
+    # A hundredth of the free memory is too little for some nodes' instances and enough for others'.
+    now = state.now.copy()
+    now[UNALLOCATED] //= 100 // groups
+    state = state._replace(now=now)
     every = tuple(range(state.frame.size))
     found = CapacityTest(state, np.ones(state.frame.size, np.bool_))._uncertain(state, every)
+    assert 0 < found.sum() < state.frame.size
     monkeypatch.setattr(global_n1, "_BLOCK", block)
+    monkeypatch.setattr(global_n1, "_ROOMY", roomy)
     again = CapacityTest(state, np.ones(state.frame.size, np.bool_))._uncertain(state, every)
     assert np.array_equal(found, again)
