@@ -353,7 +353,7 @@ class PlaceFilter:
             (place.primary, True, self._state.after_primary(self._demand)),
             (place.secondary, False, self._state.after_secondary(self._demand, 0)),
         ):
-            if self._test.is_worse(self._state.touched(node, after), (node,)):
+            if self._test.is_worse(self._state.touched(node, after[:, [node]]), (node,)):
                 self._bad.add((node, first))
                 self.failing_role = PRIMARY if first else SECONDARY
                 return

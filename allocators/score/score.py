@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from ganeti_steward.allocators.state import quantity
-from ganeti_steward.allocators.state.frame import LOAD_UNIT, Demand, Frame
+from ganeti_steward.allocators.state.frame import Demand, Frame
 from ganeti_steward.core.records import NamedTuple
 
 if TYPE_CHECKING:
@@ -79,30 +79,37 @@ _WEIGHTS: Final = SPREAD_WEIGHTS[:, None]
 _CHUNK: Final = 32768
 
 
+#: By row of `shares`: the quantity whose share it is.
+_QUANTITIES: Final = np.array(
+    [
+        quantity.UNALLOCATED,
+        quantity.DISK,
+        quantity.RESERVED,
+        quantity.VCPUS,
+        quantity.CPU_LOAD,
+        quantity.PRIMARIES,
+        quantity.PRIMARIES,
+        quantity.SPINDLE_USE,
+        quantity.MEMORY_F,
+        quantity.DISK_F,
+        quantity.VCPUS_F,
+        quantity.SPINDLE_USE_F,
+    ]
+)
+
+
 def shares(frame: Frame, now: Ints, nodes: Ints | slice = slice(None)) -> Floats:
     """rows x nodes: the value of each component; ``now`` has these nodes only."""
-    memory, disk, cpus = frame.memory[nodes], frame.disk[nodes], frame.cpu_power[nodes]
-    exclusive, no_disk = frame.exclusive[nodes], frame.no_disk[nodes]
-    limit, no_disk_share = frame.spindle_share[nodes], frame.no_disk_share[nodes][no_disk]
-    values = np.empty((len(SPREADS), now.shape[1]))
-    values[FREE_MEM] = now[quantity.UNALLOCATED] / memory
-    values[FREE_DISK] = np.where(exclusive, now[quantity.SPINDLES], now[quantity.DISK]) / disk
-    values[FREE_DISK, no_disk] = no_disk_share
-    values[RESERVED_MEM] = now[quantity.RESERVED] / memory
-    values[VCPU_RATIO] = now[quantity.VCPUS] / cpus
-    values[CPU_LOAD] = now[quantity.CPU_LOAD] / LOAD_UNIT
-    values[PRIMARIES] = now[quantity.PRIMARIES]
-    values[INSTANCES] = now[quantity.PRIMARIES] + now[quantity.SECONDARIES]
-    values[SPINDLES] = now[quantity.SPINDLE_USE] / limit
-    values[FREE_MEM_F] = now[quantity.MEMORY_F] / memory
-    if quantity.none_forthcoming(now):
-        values[FREE_DISK_F], values[VCPU_RATIO_F] = values[FREE_DISK], values[VCPU_RATIO]
-        values[SPINDLES_F] = values[SPINDLES]
-        return values
-    values[FREE_DISK_F] = np.where(exclusive, now[quantity.SPINDLES_F], now[quantity.DISK_F]) / disk
-    values[FREE_DISK_F, no_disk] = no_disk_share
-    values[VCPU_RATIO_F] = now[quantity.VCPUS_F] / cpus
-    values[SPINDLES_F] = now[quantity.SPINDLE_USE_F] / limit
+    every = now / frame.wholes[:, nodes]
+    values: Floats = every[_QUANTITIES]
+    values[INSTANCES] += every[quantity.SECONDARIES]
+    if frame.dedicated:
+        exclusive = frame.exclusive[nodes]
+        values[FREE_DISK, exclusive] = every[quantity.SPINDLES, exclusive]
+        values[FREE_DISK_F, exclusive] = every[quantity.SPINDLES_F, exclusive]
+    no_disk_share = frame.no_disk_share[nodes]
+    values[FREE_DISK] += no_disk_share
+    values[FREE_DISK_F] += no_disk_share
     return values
 
 
@@ -144,7 +151,7 @@ def counts(frame: Frame, now: Ints, nodes: Ints | slice = slice(None)) -> Floats
         now[quantity.FAILS],
         now[quantity.RESERVED] / frame.memory[nodes],
         tag_components(now[quantity.CLASHES], now[quantity.LOCATION]),
-        frame.usable[nodes],
+        frame.usable[nodes] if frame.conditions else None,
     )
 
 
@@ -168,8 +175,8 @@ class Scorer:
         self.nodes = nodes
         frame = state.frame
         self._online = frame.usable & nodes
-        self._n = max(int(self._online.sum()), 1)
-        self._empty = not self._online.any()
+        online_nodes = np.count_nonzero(self._online)
+        self._n, self._empty = max(online_nodes, 1), not online_nodes
         values = shares(frame, state.now)
         online = values[:, self._online]
         mean = online.sum(axis=1) / self._n

@@ -117,17 +117,15 @@ class Frame(NamedTuple):
     no_disk: Mask
     """nodes: where ``disk`` is unknown or 0"""
     no_disk_share: Floats
-    """nodes: the share of free disk that counts there (allocation 5)"""
+    """nodes: the share of free disk that counts there (allocation 5); 0 elsewhere"""
     lacks_disk: Mask
     """nodes: that do not report their disk (allocation 2.4), or less in use than there is"""
     cpus: Floats
     """nodes: number; infinite where it is 0"""
-    cpu_power: Floats
-    """nodes: CPUs times their speed, which only the score uses"""
     spindle_limit: Floats
     """nodes: how many shares of the common spindles may be in use"""
-    spindle_share: Floats
-    """nodes: the same; infinite where it is 0"""
+    wholes: Floats
+    """rows x nodes: what the score divides each quantity by; see `shares`"""
     vcpu_ratio: Floats
     """nodes: vcpus per CPU allowed; negative: without limit"""
     locations: Ints
@@ -149,6 +147,11 @@ class Frame(NamedTuple):
     def size(self) -> int:
         """Number of nodes."""
         return len(self.usable)
+
+    @property
+    def dedicated(self) -> bool:
+        """Whether any node has exclusive storage."""
+        return any(exclusive for _, exclusive, _ in self.kinds)
 
     def node_names(self, nodes: Iterable[int]) -> tuple[str, ...]:
         """The names of nodes by index; -1 stands for no node and is left out."""

@@ -102,21 +102,22 @@ def _frame(cluster: Cluster, rules: TagRules, disk_known: bool, doubtful: Mask) 
     locations = [_carried(node, rules.location) for node in nodes]
     names = tuple(sorted(frozenset[str]().union(*locations)))
     cpus = _floats(node.total_cpus for node in nodes)
+    power = cpus * _floats(node.cpu_speed for node in nodes)
+    memory = _finite(_floats(node.total_memory for node in nodes))
     return Frame(
         cluster=cluster,
         tag_rules=rules,
         group=group,
         usable=_mask(node.usable for node in nodes),
         exclusive=exclusive,
-        memory=_finite(_floats(node.total_memory for node in nodes)),
+        memory=memory,
         disk=_finite(total),
         no_disk=total == 0,
         no_disk_share=_no_disk_shares(nodes, group, total, lacks_disk),
         lacks_disk=lacks_disk,
         cpus=_finite(cpus),
-        cpu_power=_finite(cpus * _floats(node.cpu_speed for node in nodes)),
         spindle_limit=limit,
-        spindle_share=_finite(limit),
+        wholes=_wholes(memory, _finite(total), _finite(power), _finite(limit)),
         vcpu_ratio=_floats(policy.vcpu_ratio for policy in policies),
         locations=np.array(
             [[name in carried for name in names] for carried in locations], np.int64
@@ -133,9 +134,20 @@ def _frame(cluster: Cluster, rules: TagRules, disk_known: bool, doubtful: Mask) 
     )
 
 
+def _wholes(memory: Floats, disk: Floats, cpu_power: Floats, spindles: Floats) -> Floats:
+    """rows x nodes: what makes a share of each quantity; ``cpu_power``: CPUs times their speed."""
+    wholes = np.ones((quantity.ROWS, len(memory)))
+    wholes[[quantity.UNALLOCATED, quantity.RESERVED, quantity.MEMORY_F]] = memory
+    wholes[[quantity.DISK, quantity.SPINDLES, quantity.DISK_F, quantity.SPINDLES_F]] = disk
+    wholes[[quantity.VCPUS, quantity.VCPUS_F]] = cpu_power
+    wholes[[quantity.SPINDLE_USE, quantity.SPINDLE_USE_F]] = spindles
+    wholes[quantity.CPU_LOAD] = LOAD_UNIT
+    return wholes
+
+
 def _no_disk_shares(nodes: Sequence[Node], group: Ints, total: Floats, lacks_disk: Mask) -> Floats:
     """nodes: the share of free disk that counts where no share can be computed (allocation 5)."""
-    shares = np.ones(len(nodes))
+    shares = np.where(total == 0, 1.0, 0.0)
     if not lacks_disk.any():
         return shares
     free = _floats(n.free_spindles if n.exclusive_storage else n.free_disk for n in nodes)

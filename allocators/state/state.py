@@ -3,8 +3,8 @@
 `State` holds what placements change: a matrix of whole numbers with one row per `quantity` and
 one column per node, the memory kept free for each pair of nodes, and the instances of each
 node.  What no placement changes is in `frame`.  All formulas that move an instance are the four
-``after_*`` methods: they return the matrix as it would be if *every* node had been changed in
-that way, so the same code evaluates all candidates and applies one of them.
+``after_*`` methods: they return the columns of nodes as they would be if *each* had been changed
+in that way, so the same code evaluates all candidates and applies one of them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ganeti_steward.allocators.state import quantity
 from ganeti_steward.core.records import NamedTuple
 
 if TYPE_CHECKING:
-    from ganeti_steward.allocators.state.arrays import Ints, NodePair
+    from ganeti_steward.allocators.state.arrays import Ints, Mask, NodePair
     from ganeti_steward.allocators.state.frame import Demand, Frame
 
 
@@ -158,68 +158,62 @@ class State(NamedTuple):
         The location row counts missed desired_locations only: what primary and secondary share
         depends on the pair and is the caller's to add.
         """
-        return self._primary_changed(demand, 1, self.exclusion_tags_taken(demand))
+        return self._primary_changed(demand, 1, slice(None))
 
-    def after_primary_left(self, demand: Demand) -> Ints:
-        """Every node as if the instance stopped being its primary."""
-        return self._primary_changed(demand, -1, self.exclusion_tags_taken(demand, 2))
+    def after_primary_left(self, demand: Demand, node: int) -> Ints:
+        """One node as if the instance stopped being its primary."""
+        return self._primary_changed(demand, -1, _only(node))
 
-    def _primary_changed(self, demand: Demand, sign: int, clashes: Ints) -> Ints:
-        """``clashes``: nodes: how many more, or fewer, exclusion tags meet there."""
-        after = self._moved(demand, sign)
-        after[quantity.MEMORY_F] -= sign * demand.memory
-        after[quantity.VCPUS_F] += sign * demand.vcpus
-        after[quantity.CLASHES] += sign * clashes
+    def _primary_changed(self, demand: Demand, sign: int, nodes: slice) -> Ints:
+        after = self._changed(demand, sign, nodes, primary=True)
+        if demand.exclusion:
+            # The first of the instances with a tag meets none.
+            taken = self.exclusion_tags_taken(demand, 1 if sign > 0 else 2)
+            after[quantity.CLASHES] += sign * taken[nodes]
         if demand.instance.forthcoming:
             return after
-        after[quantity.UNALLOCATED] -= sign * demand.use
-        after[quantity.VCPUS] += sign * demand.vcpus
-        after[quantity.PRIMARIES] += sign
-        after[quantity.CPU_LOAD] += sign * demand.load
-        after[quantity.LOCATION] += sign * self.frame.missing_locations(demand)
+        if demand.desired_locations:
+            missing = self.frame.missing_locations(demand)
+            after[quantity.LOCATION] += sign * missing[nodes]
         return self._with_n1_flag(after)
 
     def after_secondary(
         self, demand: Demand, kept: Ints | int, nodes: Ints | slice = slice(None)
     ) -> Ints:
         """These nodes as if they became secondary; ``kept`` is free there for the primary."""
-        after = self._moved(demand, 1, nodes)
+        after = self._changed(demand, 1, nodes, primary=False)
         if demand.instance.forthcoming:
             return after
-        after[quantity.SECONDARIES] += 1
         np.maximum(after[quantity.RESERVED], kept + demand.reserve, out=after[quantity.RESERVED])
         return self._with_n1_flag(after)
 
-    def after_secondary_left(self, demand: Demand, reserved: Ints | int) -> Ints:
-        """Every node as if it stopped being secondary, ``reserved`` memory then needed."""
-        after = self._moved(demand, -1)
+    def after_secondary_left(self, demand: Demand, node: int, reserved: Ints) -> Ints:
+        """One node as if it stopped being secondary; ``reserved``: the one figure then needed."""
+        after = self._changed(demand, -1, _only(node), primary=False)
         if demand.instance.forthcoming:
             return after
-        after[quantity.SECONDARIES] -= 1
         after[quantity.RESERVED] = reserved
         return self._with_n1_flag(after)
 
-    def _moved(self, demand: Demand, sign: int, nodes: Ints | slice = slice(None)) -> Ints:
-        """Disk and spindles, which primary and secondary count alike."""
-        after = self.now[:, nodes].copy()
-        real = not demand.instance.forthcoming
-        exclusive = self.frame.exclusive[nodes]
-        if demand.disk:
-            after[quantity.DISK_F] -= sign * demand.disk
-            if real:
-                after[quantity.DISK] -= sign * demand.disk
-        if demand.spindle_use:
-            shared = sign * demand.spindle_use * ~exclusive
-            after[quantity.SPINDLE_USE_F] += shared
-            if real:
-                after[quantity.SPINDLE_USE] += shared
-        if exclusive.any():
-            for row in (quantity.SPINDLES, quantity.SPINDLES_F) if real else (quantity.SPINDLES_F,):
-                if demand.spindles >= 0:
-                    after[row] -= sign * demand.spindles * exclusive
-                elif sign > 0:
-                    after[row, exclusive] = -1
+    def _changed(self, demand: Demand, sign: int, nodes: Ints | slice, *, primary: bool) -> Ints:
+        """These nodes with an instance more, or less where ``sign`` is -1, by its figures alone."""
+        after: Ints = self.now[:, nodes] + sign * _figures(demand, primary=primary)
+        if self.frame.dedicated:
+            self._count_spindles(after, demand, sign, self.frame.exclusive[nodes])
         return after
+
+    @staticmethod
+    def _count_spindles(after: Ints, demand: Demand, sign: int, exclusive: Mask) -> None:
+        """Dedicated spindles instead of shares of common ones, on nodes with exclusive storage."""
+        rows = [(quantity.SPINDLES_F, quantity.SPINDLE_USE_F)]
+        if not demand.instance.forthcoming:
+            rows.append((quantity.SPINDLES, quantity.SPINDLE_USE))
+        for own, common in rows:
+            after[common, exclusive] -= sign * demand.spindle_use
+            if demand.spindles >= 0:
+                after[own, exclusive] -= sign * demand.spindles
+            elif sign > 0:
+                after[own, exclusive] = -1
 
     @staticmethod
     def _with_n1_flag(after: Ints) -> Ints:
@@ -231,12 +225,13 @@ class State(NamedTuple):
         self, demand: Demand, primary: int, secondary: int = -1, *, after: Ints | None = None
     ) -> State:
         """With the instance added; ``after``: `after_primary` where it is known."""
-        state = self.touched(primary, self.after_primary(demand) if after is None else after)
+        known = self.after_primary(demand) if after is None else after
+        state = self.touched(primary, known[:, _only(primary)])
         state = state._replace(tag_counts=self.tag_counts.counted(demand, primary, 1))
         forthcoming = demand.instance.forthcoming
         if secondary >= 0:
-            kept = 0 if forthcoming else self.peers.row(primary)
-            state = state.touched(secondary, state.after_secondary(demand, kept))
+            kept = 0 if forthcoming else self.peers.row(primary)[_only(secondary)]
+            state = state.touched(secondary, state.after_secondary(demand, kept, _only(secondary)))
         if forthcoming:
             return state
         if secondary >= 0:
@@ -250,7 +245,7 @@ class State(NamedTuple):
     def removed(self, resident: Resident) -> State:
         """With an instance taken off."""
         demand, primary, secondary = resident
-        state = self.touched(primary, self.after_primary_left(demand))
+        state = self.touched(primary, self.after_primary_left(demand, primary))
         state = state._replace(tag_counts=self.tag_counts.counted(demand, primary, -1))
         forthcoming = demand.instance.forthcoming
         if secondary >= 0:
@@ -258,7 +253,7 @@ class State(NamedTuple):
                 self.peers if forthcoming else self.peers.changed(secondary, primary, demand, -1)
             )
             most = peers.most(secondary)
-            state = state.touched(secondary, state.after_secondary_left(demand, most))
+            state = state.touched(secondary, state.after_secondary_left(demand, secondary, most))
             state = state._replace(peers=peers)
         if forthcoming:
             return state
@@ -269,9 +264,9 @@ class State(NamedTuple):
         return state._replace(residents=residents)
 
     def touched(self, node: int, after: Ints) -> State:
-        """With one node's column taken from ``after``."""
+        """With the figures of one node changed; ``after``: rows x 1."""
         now = self.now.copy()
-        now[:, node] = after[:, node]
+        now[:, _only(node)] = after
         return self._replace(now=now)
 
     def find(self, demand: Demand, primary: int) -> Resident | None:
@@ -292,3 +287,27 @@ class State(NamedTuple):
         # A forthcoming instance is among no node's residents.
         demand = self.frame.tag_rules.demand(instance)
         return Resident(demand, nodes[0], nodes[1] if len(nodes) > 1 else -1)
+
+
+def _only(node: int) -> slice:
+    return slice(node, node + 1)
+
+
+def _figures(demand: Demand, *, primary: bool) -> Ints:
+    """rows x 1: what an instance adds to a node with common spindles, whatever else is there."""
+    real = not demand.instance.forthcoming
+    figures = [0] * quantity.ROWS
+    figures[quantity.DISK_F] = -demand.disk
+    figures[quantity.SPINDLE_USE_F] = demand.spindle_use
+    if primary:
+        figures[quantity.MEMORY_F] = -demand.memory
+        figures[quantity.VCPUS_F] = demand.vcpus
+    if real:
+        figures[quantity.DISK] = -demand.disk
+        figures[quantity.SPINDLE_USE] = demand.spindle_use
+        figures[quantity.PRIMARIES if primary else quantity.SECONDARIES] = 1
+    if real and primary:
+        figures[quantity.UNALLOCATED] = -demand.use
+        figures[quantity.VCPUS] = demand.vcpus
+        figures[quantity.CPU_LOAD] = demand.load
+    return np.array(figures)[:, None]
