@@ -223,7 +223,7 @@ def _rest_of(state: State, node: int, residents: tuple[Resident, ...]) -> _Rest 
         return None
     frame = state.frame
     local = [demand.disk for demand in demands if demand.instance.local]
-    plain = not frame.exclusive[frame.group == frame.group[node]].any()
+    mixed = frame.dedicated and frame.exclusive[frame.group == frame.group[node]].any()
     policy = frame.cluster.groups[frame.group[node]].policy
     return _Rest(
         use=max(demand.use for demand in demands),
@@ -231,7 +231,7 @@ def _rest_of(state: State, node: int, residents: tuple[Resident, ...]) -> _Rest 
         disk=max(local, default=-1),
         disk_sum=sum(local) if local else -1,
         # Only an instance that is made anew has to keep to the policy.
-        plain=plain
+        plain=not mixed
         and not any(
             policy_fault(demand.instance, policy, exclusive=False)
             for demand in demands
