@@ -230,7 +230,7 @@ def _rest_of(state: State, node: int, residents: tuple[Resident, ...]) -> _Rest 
         use_sum=sum(demand.use for demand in demands),
         disk=max(local, default=-1),
         disk_sum=sum(local) if local else -1,
-        # Only an instance that is made anew has to keep to the policy.
+        # Only an instance that is recreated has to keep to the policy.
         plain=not mixed
         and not any(
             policy_fault(demand.instance, policy, exclusive=False)
