@@ -277,7 +277,8 @@ def _parts(state: State, source: Ints) -> Iterator[tuple[Ints, Ints]]:
         return
     for group in np.unique(frame.group[source]).tolist():
         mates, mine = np.flatnonzero(frame.group == group), rows[frame.group[source] == group]
-        yield mine, mates[np.argsort(-state.now[quantity.UNALLOCATED][mates])[:_ROOMY]]
+        if len(mates) > _ROOMY:
+            yield mine, mates[np.argsort(-state.now[quantity.UNALLOCATED][mates])[:_ROOMY]]
         yield mine, mates
 
 
