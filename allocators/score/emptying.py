@@ -207,9 +207,9 @@ def _on_best(state: State, resident: Resident, allowed: Mask, scope: Mask) -> St
     fits[resident.primary] = False
     nodes = np.flatnonzero(fits)
     if len(nodes) < 2:
-        return state.placed(demand, int(nodes[0]), after=after) if len(nodes) else None
+        return state.placed(demand, int(nodes[0])) if len(nodes) else None
     scorer = Scorer(state, scope)
     extra: Floats = scorer.location_pairs(demand)[nodes]
     scores = scorer.one(nodes, after[:, nodes], extra)
     best = nodes[len(scores) - 1 - int(scores[::-1].argmin())]
-    return state.placed(demand, int(best), after=after)
+    return state.placed(demand, int(best))

@@ -221,12 +221,9 @@ class State(NamedTuple):
         after[quantity.FAILS] = after[quantity.UNALLOCATED] <= after[quantity.RESERVED]
         return after
 
-    def placed(
-        self, demand: Demand, primary: int, secondary: int = -1, *, after: Ints | None = None
-    ) -> State:
-        """With the instance added; ``after``: `after_primary` where it is known."""
-        known = self.after_primary(demand) if after is None else after
-        state = self.touched(primary, known[:, _only(primary)])
+    def placed(self, demand: Demand, primary: int, secondary: int = -1) -> State:
+        """With the instance added."""
+        state = self.touched(primary, self._primary_changed(demand, 1, _only(primary)))
         state = state._replace(tag_counts=self.tag_counts.counted(demand, primary, 1))
         forthcoming = demand.instance.forthcoming
         if secondary >= 0:
