@@ -10,12 +10,12 @@ import pytest
 from thorough import often
 from worlds import after, instance, node, world
 
-from ganeti_steward.allocators.moves.best_move import BestMoveSearch, MoveTask, resident_of
+from ganeti_steward.allocators.moves.best_move import BestMoveSearch
 from ganeti_steward.allocators.moves.evacuation import evacuation
 from ganeti_steward.allocators.moves.leave_node import Leaving, NodeMoves, leave_node
+from ganeti_steward.allocators.rules.move_kinds import job
 from ganeti_steward.allocators.score.final_score import FinalScore
 from ganeti_steward.allocators.state.load import load
-from ganeti_steward.allocators.state.state import State
 from ganeti_steward.core.model.cluster import Instance, Node
 from ganeti_steward.core.model.context import Context
 from ganeti_steward.core.model.requests import EVAC_ALL, SECONDARY_ONLY
@@ -82,40 +82,24 @@ def lost_nodes(places: Places, now: World) -> int:
     return len({pair[1] for pair, memory in needed.items() if memory > free[pair[0]]})
 
 
-class BruteForce:
-    """All sequences of moves off the first node."""
-
-    def __init__(self, now: World) -> None:
-        self._now = now
-        self._start = load(now.cluster, None, 0)
-        self._search = BestMoveSearch(FinalScore(self._start))
-        self._tasks = [self._task(one.name) for one in now.instances_on("n1")]
-
-    def _task(self, name: str) -> MoveTask:
-        resident, left = self._start.resident(name), self._now.cluster.node_index["n1"]
+def possible_results(now: World, moved: frozenset[str], copies: int) -> Iterator[Result]:
+    """What each sequence of moves off the first node comes to; the cluster is read before each."""
+    yield Result(
+        moved, copies, lost_nodes({name: on.nodes for name, on in now.instances.items()}, now)
+    )
+    start, left = load(now.cluster, None, 0), now.cluster.node_index["n1"]
+    search = BestMoveSearch(FinalScore(start))
+    for one in now.instances_on("n1"):
+        resident = start.resident(one.name)
         mode = EVAC_ALL if resident.primary == left else SECONDARY_ONLY
-        return evacuation(self._start, resident, mode, frozenset({left}), Context())
-
-    def results(self) -> set[Result]:
-        """What each of them comes to."""
-        places = {one.name: one.nodes for one in self._now.cluster.instances}
-        return set(self._from(self._start, (), 0, places))
-
-    def _from(
-        self, state: State, moved: tuple[int, ...], copies: int, places: Places
-    ) -> Iterator[Result]:
-        names = frozenset(self._tasks[at].name for at in moved)
-        yield Result(names, copies, lost_nodes(places, self._now))
-        for at, task in enumerate(self._tasks):
-            if at in moved or task.fault:
-                continue
-            left = state.removed(resident_of(state, task, None))
-            for trial in self._search.trials(left, task):
-                for place in trial.places.best_first() if trial.places else ():
-                    then = left.placed(task.resident.demand, *place.nodes)
-                    made = state.frame.node_names(place.nodes)
-                    more = copies + trial.kind.copies
-                    yield from self._from(then, (*moved, at), more, {**places, task.name: made})
+        task = evacuation(start, resident, mode, frozenset({left}), Context())
+        if task.fault:
+            continue
+        for trial in search.trials(start.removed(resident), task):
+            for place in trial.places.best_first() if trial.places else ():
+                primary, *secondary = start.frame.node_names(place.nodes)
+                then = after(now, [job(one, trial.kind, primary, "".join(secondary))])
+                yield from possible_results(then, moved | {one.name}, copies + trial.kind.copies)
 
 
 def step(now: World, *, may_keep_copies: bool = False) -> NodeMoves:
@@ -138,7 +122,7 @@ def evacuated(start: World) -> Result:
 
 
 def check_best(now: World) -> None:
-    found, possible = evacuated(now), BruteForce(now).results()
+    found, possible = evacuated(now), set(possible_results(now, frozenset(), 0))
     assert len(found.moved) == max(len(one.moved) for one in possible)
     same = [one for one in possible if one.moved == found.moved and one.copies <= found.copies]
     assert found.lost <= min(one.lost for one in same)
