@@ -14,6 +14,7 @@ from ganeti_steward.allocators.rules.checks import (
     room_checks,
     secondary_checks,
 )
+from ganeti_steward.allocators.score import few_nodes
 from ganeti_steward.allocators.score.score import Scorer
 from ganeti_steward.allocators.state import quantity
 from ganeti_steward.core.records import NamedTuple
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ganeti_steward.allocators.state.arrays import Floats, Ints, Mask
+    from ganeti_steward.allocators.state.frame import Demand
     from ganeti_steward.allocators.state.state import Resident, State
 
 #: Templates that move to another node; the rest but drbd is recreated there.
@@ -39,6 +41,8 @@ def failover_pairs(state: State) -> tuple[Ints, Ints, Mask]:
     """Pairs of nodes by secondary and primary; whether all of a pair can certainly fail over."""
     frame, now, peers = state.frame, state.now, state.peers
     secondary, primary = np.divmod(peers.key, frame.size)
+    if not len(peers.key):
+        return secondary, primary, np.zeros(0, np.bool_)
     good = now[quantity.UNALLOCATED, secondary] > peers.running
     good &= (now[quantity.DISK, secondary] > 0) & ~frame.exclusive[secondary]
     good &= ((now[quantity.DISK, primary] > 0) | ~frame.usable[primary]) & ~frame.exclusive[primary]
@@ -58,13 +62,15 @@ def all_leave(state: State, node: int) -> bool | None:
     moving = [resident for resident in residents if not resident.demand.drbd]
     if not all(resident.demand.instance.template in MOVABLE for resident in moving):
         return None
-    secondary, primary, good = failover_pairs(state)
-    mine = primary == node
-    if not good[mine].all():
-        return None
-    memory = state.now[quantity.UNALLOCATED].copy()
-    memory[secondary[mine]] -= state.peers.running[mine]
-    sizes = _sizes(state, node, memory, moving)
+    memory = state.now[quantity.UNALLOCATED]
+    if len(moving) < len(residents):
+        secondary, primary, good = failover_pairs(state)
+        mine = primary == node
+        if not good[mine].all():
+            return None
+        memory = memory.copy()
+        memory[secondary[mine]] -= state.peers.running[mine]
+    sizes = _sizes(memory[_targets(state, node)].tolist(), [one.demand for one in moving])
     if _all_fit(sizes):
         return True
     return False if _too_much(sizes) else None
@@ -90,9 +96,14 @@ def evacuate(state: State, node: int) -> frozenset[Stuck]:
             work = _try(_failed_over(work, resident), resident, work, stuck)
     moving = [one for one in others if one.demand.instance.template in MOVABLE]
     fixed = [one for one in others if one.demand.instance.template not in MOVABLE]
+    demands = [one.demand for one in moving]
+    if not fixed and few_nodes.is_for(work, node, demands):
+        nodes = few_nodes.FewNodes(work, node, _targets(work, node), demands)
+        stuck += [resident for at, resident in enumerate(moving) if nodes.move(at) is None]
+        moving = []
     for at, resident in enumerate(moving):
-        memory = work.now[quantity.UNALLOCATED]
-        if not fixed and _all_fit(_sizes(work, node, memory, moving[at:])):
+        memory = work.now[quantity.UNALLOCATED, _targets(work, node)].tolist()
+        if not fixed and _all_fit(_sizes(memory, demands[at:])):
             break
         work = _try(_moved(work, resident), resident, work, stuck)
     for resident in sorted(fixed, key=lambda one: -one.demand.memory):
@@ -139,12 +150,11 @@ class _Sizes(NamedTuple):
     """by target node: the most it can take"""
 
 
-def _sizes(state: State, node: int, memory: Ints, moving: Sequence[Resident]) -> _Sizes:
-    """``memory``: nodes: MiB that are unallocated."""
-    uses = [resident.demand.use for resident in moving]
+def _sizes(memory: Sequence[int], moving: Sequence[Demand]) -> _Sizes:
+    """``memory``: targets: MiB that are unallocated."""
+    uses = [demand.use for demand in moving]
     unit = math.gcd(*uses) or 1
-    room = (memory[_targets(state, node)] - 1) // unit
-    return _Sizes([use // unit for use in uses], np.maximum(room, 0).tolist())
+    return _Sizes([use // unit for use in uses], [max(free - 1, 0) // unit for free in memory])
 
 
 def _all_fit(sizes: _Sizes) -> bool:

@@ -80,7 +80,7 @@ _CHUNK: Final = 32768
 
 
 #: By row of `shares`: the quantity whose share it is.
-_QUANTITIES: Final = np.array(
+QUANTITIES: Final = np.array(
     [
         quantity.UNALLOCATED,
         quantity.DISK,
@@ -101,7 +101,7 @@ _QUANTITIES: Final = np.array(
 def shares(frame: Frame, now: Ints, nodes: Ints | slice = slice(None)) -> Floats:
     """rows x nodes: the value of each component; ``now`` has these nodes only."""
     every = now / frame.wholes[:, nodes]
-    values: Floats = every[_QUANTITIES]
+    values: Floats = every[QUANTITIES]
     values[INSTANCES] += every[quantity.SECONDARIES]
     if frame.dedicated:
         exclusive = frame.exclusive[nodes]

@@ -197,7 +197,8 @@ class State(NamedTuple):
 
     def _changed(self, demand: Demand, sign: int, nodes: Ints | slice, *, primary: bool) -> Ints:
         """These nodes with an instance more, or less where ``sign`` is -1, by its figures alone."""
-        after: Ints = self.now[:, nodes] + sign * _figures(demand, primary=primary)
+        figures = np.array(figures_added(demand, primary=primary))
+        after: Ints = self.now[:, nodes] + sign * figures[:, None]
         if self.frame.dedicated:
             self._count_spindles(after, demand, sign, self.frame.exclusive[nodes])
         return after
@@ -290,8 +291,8 @@ def _only(node: int) -> slice:
     return slice(node, node + 1)
 
 
-def _figures(demand: Demand, *, primary: bool) -> Ints:
-    """rows x 1: what an instance adds to a node with common spindles, whatever else is there."""
+def figures_added(demand: Demand, *, primary: bool) -> list[int]:
+    """rows: what an instance adds to a node with common spindles, whatever else is there."""
     real = not demand.instance.forthcoming
     figures = [0] * quantity.ROWS
     figures[quantity.DISK_F] = -demand.disk
@@ -307,4 +308,4 @@ def _figures(demand: Demand, *, primary: bool) -> Ints:
         figures[quantity.UNALLOCATED] = -demand.use
         figures[quantity.VCPUS] = demand.vcpus
         figures[quantity.CPU_LOAD] = demand.load
-    return np.array(figures)[:, None]
+    return figures

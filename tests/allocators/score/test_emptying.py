@@ -14,6 +14,7 @@ from thorough import often
 
 from ganeti_steward.allocators.score import emptying
 from ganeti_steward.allocators.score.emptying import Stuck, all_leave, evacuate
+from ganeti_steward.allocators.score.few_nodes import FewNodes, is_for
 from ganeti_steward.allocators.score.global_n1 import CapacityTest
 from ganeti_steward.allocators.state import quantity
 from ganeti_steward.allocators.state.arrays import Ints, Mask
@@ -24,7 +25,12 @@ from ganeti_steward.core.iallocator.message import read_message
 KVM = 4096
 #: Instances that need memory only, alone and with others beside them.
 MIXES = ("ext=1", "ext=2,sharedfile=1", "drbd=2,ext=3", "ext=4,plain=1", "drbd=3,ext=1")
-FEATURES = ((), ("--migration-tags",), ("--missing-mem=2000", "--offline=1"), ("--down=.3",))
+FEATURES = (
+    (),
+    ("--migration-tags",),
+    ("--missing-mem=2000", "--offline=1"),
+    ("--down=.3", "--drained=1"),
+)
 SEEDS = range(often(60, 600))
 
 
@@ -84,6 +90,48 @@ def test_what_is_certain_is_so_step_by_step(seed: int) -> None:
         assert all_leave(state, node) in (None, not stuck)
 
 
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_few_nodes_are_chosen_as_with_arrays(seed: int) -> None:
+    """Instance by instance, where all are moved, also those that are certain to find a place."""
+    state = _full(seed)
+    for node in some(state.residents):
+        _check_choices(state, node)
+
+
+def test_of_equal_nodes_the_last_is_chosen() -> None:
+    state = _equal_nodes(5)
+    demand = state.residents[0][0].demand
+    for resident in [one for residents in state.residents.values() for one in residents]:
+        state = state.removed(resident)
+    for _ in range(6):
+        state = state.placed(demand, 1)
+    assert _check_choices(state, 1)[:4] == [4, 3, 2, 0]
+
+
+def _check_choices(state: State, node: int) -> list[int | None]:
+    """Where the instances go, which is where arrays have them go."""
+    residents = state.residents[node]
+    moving = [one for one in residents if one.demand.instance.template in emptying.MOVABLE]
+    demands, work = [one.demand for one in moving], state
+    assert is_for(state, node, demands)
+    nodes, chosen = FewNodes(state, node, emptying._targets(state, node), demands), []
+    for at, resident in enumerate(moving):
+        moved = emptying._moved(work, resident)
+        chosen.append(nodes.move(at))
+        assert chosen[-1] == _new_primary(work, moved, node)
+        work = moved or work
+    return chosen
+
+
+def _new_primary(before: State, after: State | None, source: int) -> int | None:
+    if after is None:
+        return None
+    more = np.flatnonzero(after.now[quantity.PRIMARIES] > before.now[quantity.PRIMARIES])
+    (target,) = more.tolist()
+    assert after.now[quantity.PRIMARIES, source] == before.now[quantity.PRIMARIES, source] - 1
+    return int(target)
+
+
 def test_what_is_certain_is_seldom_unknown() -> None:
     found = [
         all_leave(_full(seed), node)
@@ -96,9 +144,28 @@ def test_what_is_certain_is_seldom_unknown() -> None:
     assert found.count(None) < len(found) / 4
 
 
+def _equal_nodes(number: int) -> State:
+    return _state(generate(f"--nodes={number}", "--mix=ext=1", "--hetero=0", "--seed=1"))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--excl-tags=1"],
+        ["--location-tags", "--desired-location=1"],
+        ["--exclusive-storage"],
+        ["--nodes=41"],
+    ],
+)
+def test_what_a_few_nodes_do_not_count(options: list[str]) -> None:
+    state = _state(generate("--nodes=4", "--mix=ext=1", "--seed=1", *options))
+    residents = state.residents[0]
+    assert not is_for(state, 0, [one.demand for one in residents])
+
+
 def test_equal_instances_are_always_certain() -> None:
     """All that counts then is how many fit on each node, however they are placed."""
-    state = _state(generate("--nodes=3", "--mix=ext=1", "--hetero=0", "--seed=1"))
+    state = _equal_nodes(3)
     demand = state.residents[0][0].demand
     for resident in [one for residents in state.residents.values() for one in residents]:
         state = state.removed(resident)
