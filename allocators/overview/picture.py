@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from html import escape
 from itertools import zip_longest
 from typing import Final
-from xml.sax.saxutils import escape
 
 from ganeti_steward.allocators.overview.amounts import (
     KINDS,
@@ -148,7 +148,7 @@ def _bars(left: int, top: int, kind: str, amounts: tuple[Amount, Amount | None])
 
 
 def _text(text: str) -> str:
-    return escape(_NOT_XML.sub("�", text), {'"': "&quot;"})
+    return escape(_NOT_XML.sub("�", text))
 
 
 def write_plot(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from html import escape
 from typing import Final, NamedTuple
-from xml.sax.saxutils import escape
 
 from ganeti_steward.allocators.overview.bars import LIGHT
 from ganeti_steward.core.json_reader import writable
@@ -105,7 +105,7 @@ def _area(values: Sequence[int], highest: int, bottom: int) -> str:
 
 
 def _text(text: str) -> str:
-    return escape(writable(text), {'"': "&quot;"})
+    return escape(writable(text))
 
 
 def _days(y: int, days: float) -> Iterator[str]:
