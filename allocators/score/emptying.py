@@ -147,14 +147,14 @@ class _Sizes(NamedTuple):
     uses: list[int]
     """by instance, in the order in which they move"""
     room: list[int]
-    """by target node: the most it can take"""
+    """by target node: the most it can take; -1: not even an instance that takes nothing"""
 
 
 def _sizes(memory: Sequence[int], moving: Sequence[Demand]) -> _Sizes:
     """``memory``: targets: MiB that are unallocated."""
     uses = [demand.use for demand in moving]
     unit = math.gcd(*uses) or 1
-    return _Sizes([use // unit for use in uses], [max(free - 1, 0) // unit for free in memory])
+    return _Sizes([use // unit for use in uses], [max((free - 1) // unit, -1) for free in memory])
 
 
 def _all_fit(sizes: _Sizes) -> bool:
@@ -185,7 +185,7 @@ def _too_much(sizes: _Sizes) -> bool:
     sums = 1
     for use in sizes.uses:
         sums |= sums << use
-    most = sum((sums & (2 << room) - 1).bit_length() - 1 for room in sizes.room)
+    most = sum((sums & (2 << max(room, 0)) - 1).bit_length() - 1 for room in sizes.room)
     return most < sum(sizes.uses)
 
 

@@ -144,6 +144,21 @@ def test_what_is_certain_is_seldom_unknown() -> None:
     assert found.count(None) < len(found) / 4
 
 
+def test_a_stopped_instance_has_no_place_where_memory_is_overdrawn() -> None:
+    """It takes none, but a node without any left takes no instance."""
+    state = _equal_nodes(2)
+    stopped = state.residents[0][0].demand._replace(use=0)
+    for resident in state.residents[0]:
+        state = state.removed(resident)
+    state = state.placed(stopped, 0)
+    assert all_leave(state, 0) is True
+    more = state.residents[1][0].demand
+    while state.now[quantity.UNALLOCATED, 1] > 0:
+        state = state.placed(more, 1)
+    assert not all_leave(state, 0)
+    assert evacuate(state, 0)
+
+
 def _equal_nodes(number: int) -> State:
     return _state(generate(f"--nodes={number}", "--mix=ext=1", "--hetero=0", "--seed=1"))
 
