@@ -100,12 +100,12 @@ def evacuate(state: State, node: int) -> frozenset[Stuck]:
     if not fixed and few_nodes.is_for(work, node, demands):
         nodes = few_nodes.FewNodes(work, node, _targets(work, node), demands)
         stuck += [resident for at, resident in enumerate(moving) if nodes.move(at) is None]
-        moving = []
-    for at, resident in enumerate(moving):
-        memory = work.now[quantity.UNALLOCATED, _targets(work, node)].tolist()
-        if not fixed and _all_fit(_sizes(memory, demands[at:])):
-            break
-        work = _try(_moved(work, resident), resident, work, stuck)
+    else:
+        for at, resident in enumerate(moving):
+            memory = work.now[quantity.UNALLOCATED, _targets(work, node)].tolist()
+            if not fixed and _all_fit(_sizes(memory, demands[at:])):
+                break
+            work = _try(_moved(work, resident), resident, work, stuck)
     for resident in sorted(fixed, key=lambda one: -one.demand.memory):
         work = _try(_recreated(work, resident), resident, work, stuck)
     name = state.frame.cluster.nodes[node].name
