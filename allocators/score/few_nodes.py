@@ -18,6 +18,7 @@ from ganeti_steward.allocators.score.score import (
     OFFLINE_WEIGHT,
     QUANTITIES,
     SPREAD_WEIGHTS,
+    merged_rows,
 )
 from ganeti_steward.allocators.state import quantity
 from ganeti_steward.allocators.state.state import figures_added
@@ -100,10 +101,6 @@ class FewNodes:
             spread.change(node, instance, 1)
 
 
-#: Figures and wholes by node, amounts by instance: see `_Spread`.
-_Component = tuple[tuple[int, ...], tuple[float, ...], tuple[int, ...]]
-
-
 class _Spread:
     """A component that is measured as standard deviation over the online nodes (allocation 5)."""
 
@@ -158,13 +155,16 @@ def _spreads(state: State, nodes: Ints, demands: Sequence[Demand]) -> list[_Spre
     # Copies of one instance have the same demand.
     known = {id(demand): figures_added(demand, primary=True) for demand in demands}
     added = [known[id(demand)] for demand in demands]
-    weights: dict[_Component, float] = {}
-    tables = QUANTITIES.tolist(), SPREAD_WEIGHTS.tolist(), figures.tolist(), wholes.tolist()
-    for row, weight, figure, whole in zip(*tables, strict=True):
-        component = tuple(figure), tuple(whole), tuple([each[row] for each in added])
-        weights[component] = weights.get(component, 0.0) + weight
+    tables = QUANTITIES.tolist(), figures.tolist(), wholes.tolist()
+    components = [
+        (figure, whole, [each[row] for each in added])
+        for row, figure, whole in zip(*tables, strict=True)
+    ]
+    merged = merged_rows(
+        SPREAD_WEIGHTS.tolist(), lambda one, other: components[one] == components[other]
+    )
     return [
-        _Spread(weight, *component, online)
-        for component, weight in weights.items()
-        if any(component[2]) and any(online)
+        _Spread(weight, *components[row], online)
+        for row, weight in merged
+        if any(components[row][2]) and any(online)
     ]
