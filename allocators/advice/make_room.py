@@ -29,8 +29,8 @@ from ganeti_steward.allocators.capacity.sizes import changed
 from ganeti_steward.allocators.moves.best_move import BestMoveSearch, MoveChoice, MoveTask
 from ganeti_steward.allocators.rules import move_kinds as kinds
 from ganeti_steward.allocators.rules.candidates import Terms, terms_of
-from ganeti_steward.allocators.score.final_score import FinalScore
 from ganeti_steward.allocators.score.global_n1 import CapacityTest
+from ganeti_steward.allocators.score.plan_score import PlanScore
 from ganeti_steward.allocators.state.state import Resident, State
 from ganeti_steward.core.errors import PluginError
 from ganeti_steward.core.model.cluster import NOT_MIRRORED, Cluster, Instance
@@ -80,7 +80,7 @@ class _Search:
             for one in case.cluster.instances
             if one.name not in own and one.template not in NOT_MIRRORED and not one.forthcoming
         ]
-        self._moves = BestMoveSearch(FinalScore(self._start))
+        self._moves = BestMoveSearch(PlanScore())
         everywhere = np.ones(self._start.frame.size, np.bool_)
         self._test = CapacityTest(self._start, everywhere) if case.options.capacity_checks else None
         self._rules = trier.context(case._replace(request=Balance(), only=None)).site_rules

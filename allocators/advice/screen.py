@@ -16,7 +16,7 @@ from ganeti_steward.allocators.moves.evacuation import evacuations, group_change
 from ganeti_steward.allocators.placement.one_place import PLACERS, template_of
 from ganeti_steward.allocators.placement.placing import GroupTrial, PlaceSearch
 from ganeti_steward.allocators.rules.move_rules import MoveRules
-from ganeti_steward.allocators.score.final_score import FinalScore
+from ganeti_steward.allocators.score.plan_score import PlanScore
 from ganeti_steward.allocators.score.ranked_places import RankedPlace
 from ganeti_steward.allocators.state.load import load
 from ganeti_steward.allocators.state.state import State
@@ -90,7 +90,7 @@ class Screen:
             tasks = evacuations(request, state, context)
         elif isinstance(request, ChangeGroup):
             tasks = group_changes(request, state, context)
-        search = BestMoveSearch(FinalScore(self.state))
+        search = BestMoveSearch(PlanScore())
         for task in tasks:
             if task.name not in self._failed:
                 continue

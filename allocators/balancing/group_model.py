@@ -63,6 +63,8 @@ class GroupModel:
         self.values, self.weights, self.inverse, self.figures = components_of(
             state, nodes, self.residents
         )
+        self.lacks_disk: Mask = frame.lacks_disk[nodes]
+        """nodes: whether one does not report its disk"""
         self._share_limit = frame.spindle_limit[nodes]
         self._vcpu_limit = frame.vcpu_limit[nodes]
         self.tags = Tags(state, nodes, self.usable, residents)
@@ -206,9 +208,7 @@ class GroupModel:
             if not self.figures.real[instance]:
                 continue  # its nodes need not keep anything for it yet
             now[quantity.RESERVED, node] = max(float(self.reserved[node].max()), 0.0)
-            now[quantity.FAILS, node] = (
-                now[quantity.UNALLOCATED, node] <= now[quantity.RESERVED, node]
-            )
+            now[quantity.FAILS, node] = quantity.n1_fails(now[:, node])
             self.fails[node] = bool(now[quantity.FAILS, node])
             self.values[-1, node] = now[quantity.RESERVED, node] * self.inverse[-1, node]
         self._refresh(sorted(nodes))
@@ -242,8 +242,10 @@ class GroupModel:
         books = slice(0, 2) if figures.real[instance] else slice(1, 2)
         now[[quantity.DISK, quantity.DISK_F][books], node] -= sign * figures.disk[instance]
         if self.kind[node]:
-            rows = [quantity.SPINDLES, quantity.SPINDLES_F][books]
-            now[rows, node] -= sign * figures.spindles[instance]
+            # What is not known does not change: the node was read with it, and gets no other.
+            if np.isfinite(figures.spindles[instance]):
+                rows = [quantity.SPINDLES, quantity.SPINDLES_F][books]
+                now[rows, node] -= sign * figures.spindles[instance]
         else:
             rows = [quantity.SPINDLE_USE, quantity.SPINDLE_USE_F][books]
             now[rows, node] += sign * figures.share[instance]

@@ -136,13 +136,13 @@ class Legality:
             hard |= ~figures.real[g]
         return (hard & (fits | forced)) | ~figures.local[g]
 
-    def _stores(self, node: Ints) -> Mask:
-        """Whether a node has the storage for what is there, as soft rules see it."""
+    def _has_spindles(self, node: Ints) -> Mask:
+        """Whether a node has the spindles for what is there, as soft rules see it."""
         model = self._model
-        stores: Mask = (model.disk_slack[node] > 0) & (model.share_slack[node] >= 0)
+        has: Mask = model.share_slack[node] >= 0
         if model.mixed:
-            stores &= model.spindle_slack[node] >= 0
-        return stores
+            has &= model.spindle_slack[node] >= 0
+        return has
 
     def _primary_fits(self, g: Ints, t: Ints, forced: Mask | bool) -> Mask:
         """Whether a node may become primary (allocation 4.1)."""
@@ -180,15 +180,14 @@ class Legality:
         p, s = model.primary[g], model.secondary[g]
         forced, use, reserve = self._leaves(p), figures.use[g], figures.reserve[g]
         needed, free = model.reserve_without(s, p, reserve), model.free[s]
-        hard = (free > use) & (model.disk_hard[s] > 0)
-        hard &= (model.disk_hard[p] > 0) | ~model.usable[p]
+        hard = (free > use) & ~model.lacks_disk[s]
         soft = (free <= needed) | (free - use > needed)
         soft &= np.logical_not(self._preferences.clashes(g, s))
         if model.announced:
             announced = ~figures.real[g]
             hard, soft = hard | announced, soft | announced
         hard &= model.usable[s] & self._accepted(p, s)
-        soft &= self._stores(s) & self._stores(p)
+        soft &= self._has_spindles(s) & self._has_spindles(p)
         soft &= figures.vcpus[g] <= model.vcpu_slack[s]
         soft &= figures.memory[g] < model.free_all[s]
         soft &= self._stays_beside(g, s, False)
@@ -208,8 +207,8 @@ class Legality:
             fits |= announced
             reserve = np.where(announced, figures.memory[g], reserve)
         fits &= reserve < model.free_all[p] + figures.memory[g]
-        fits &= self._stores(p)
-        fits |= forced & (~model.usable[p] | (model.disk_hard[p] > 0))
+        fits &= self._has_spindles(p)
+        fits |= forced
         fits &= self._preferences.allowed(g, p, 1)
         return fits
 
@@ -224,6 +223,6 @@ class Legality:
             announced = ~figures.real[g]
             fits |= announced
             reserve = np.where(announced, figures.memory[g], reserve)
-        fits &= (reserve < model.free_all[s]) & self._stores(s)
+        fits &= (reserve < model.free_all[s]) & self._has_spindles(s)
         fits |= forced
         return fits

@@ -6,7 +6,7 @@ decides on the next request (allocation 12).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from ganeti_steward.allocators.rules.groups import takes_instances
@@ -261,12 +261,15 @@ def counted_groups(cluster: Cluster, name: str | None) -> list[Group]:
     return found
 
 
-def usual_template(groups: Sequence[Group]) -> str:
+def usual_template(groups: Sequence[Group], enabled: Collection[str] | None = None) -> str:
     """drbd, then plain, then the first by name, of what all policies allow.
 
-    Raises StewardError where they allow none.
+    ``enabled``: the cluster's; None where they are not known.  Raises StewardError where the
+    policies allow none of them.
     """
     allowed = frozenset[str].intersection(*(group.policy.templates for group in groups))
+    if enabled is not None:
+        allowed = allowed.intersection(enabled)
     for template in (*_USUAL, *sorted(allowed)):
         if template in allowed:
             return template

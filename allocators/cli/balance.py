@@ -8,8 +8,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 
-import orjson
-
 from ganeti_steward.allocators.balancing.planning.plan_balance import (
     BalancePlan,
     plan_balance,
@@ -30,6 +28,7 @@ from ganeti_steward.core.commands.tables import (
     add_field_options,
     is_list,
     print_fields,
+    print_json,
     print_notes,
     table,
     terminal_width,
@@ -96,7 +95,7 @@ def run(options: argparse.Namespace) -> int:
     if options.print_commands == run_options.PRINTED:
         sys.stdout.write(script(sets, over))
     elif options.json:
-        sys.stdout.buffer.write(as_json(plan, sets, request))
+        print_json(as_data(plan, sets, request))
     elif is_list(options):
         print_fields(options, texts.FIELDS, [*texts.FIELDS], list(_moves(plan)))
     else:
@@ -242,10 +241,10 @@ def _total(moves: int, copied: int, sets: JobSets) -> str:
     return f"{counted(moves, 'move')}, {texts.gib(copied)} GiB to be copied, {number}\n"
 
 
-def as_json(plan: BalancePlan, sets: JobSets, request: Balance) -> bytes:
-    """Everything as one JSON object; disk in MiB."""
+def as_data(plan: BalancePlan, sets: JobSets, request: Balance) -> dict[str, object]:
+    """Everything for JSON; disk in MiB."""
     found = steps(plan.cluster, plan.jobs)
-    data = {
+    return {
         "info": plan.info,
         "moves": len(found),
         "copied": sum(step.copied for step in found),
@@ -257,4 +256,3 @@ def as_json(plan: BalancePlan, sets: JobSets, request: Balance) -> bytes:
         "steps": [step._asdict() for step in found],
         "job_sets": sets,
     }
-    return orjson.dumps(data, option=orjson.OPT_INDENT_2) + b"\n"

@@ -9,8 +9,6 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-import orjson
-
 from ganeti_steward.allocators.capacity import sizes
 from ganeti_steward.allocators.cli.allocator_options import (
     add_passed_options,
@@ -104,7 +102,7 @@ def run(options: argparse.Namespace) -> int:
     tables.print_notes(source.notes)
     cluster = source.cluster
     groups = sizes.counted_groups(cluster, options.group)
-    template = template or sizes.usual_template(groups)
+    template = template or sizes.usual_template(groups, source.templates)
     counter = _Counter(config, arguments)
     instance = instance_options(options)
     with progress(counter.words):
@@ -117,7 +115,7 @@ def run(options: argparse.Namespace) -> int:
     if options.plot is not None:
         _plot(cluster, runs, options.plot, arguments)
     if options.json:
-        sys.stdout.buffer.write(as_json(cluster, runs))
+        tables.print_json(as_data(cluster, runs))
     elif tables.is_list(options):
         tables.print_fields(options, _FIELDS, [*_FIELDS], _size_rows(runs, options))
     else:
@@ -145,7 +143,7 @@ def _plot(cluster: Cluster, runs: Sequence[sizes.Filling], path: str, options: O
 def count_policy_sizes(source: Source, config: Config, options: Options) -> list[sizes.Filling]:
     """The counts without any option: of the policies' sizes; raises StewardError."""
     groups = sizes.counted_groups(source.cluster, None)
-    sized = _sized(InstanceOptions(), sizes.usual_template(groups), source)
+    sized = _sized(InstanceOptions(), sizes.usual_template(groups, source.templates), source)
     count = _Counter(config, options).count
     return sizes.policy_runs(sizes.PolicySizes(), source.cluster, groups, sized, count)
 
@@ -306,9 +304,9 @@ def _nodes(
     return headings, rows
 
 
-def as_json(cluster: Cluster, runs: Sequence[sizes.Filling]) -> bytes:
-    """Everything as one JSON object."""
-    data = {
+def as_data(cluster: Cluster, runs: Sequence[sizes.Filling]) -> dict[str, object]:
+    """Everything for JSON."""
+    return {
         "usage": sizes.usage(cluster)._asdict(),
         "runs": [
             {
@@ -320,7 +318,6 @@ def as_json(cluster: Cluster, runs: Sequence[sizes.Filling]) -> bytes:
             for run in runs
         ],
     }
-    return orjson.dumps(data, option=orjson.OPT_INDENT_2) + b"\n"
 
 
 def _size(step: sizes.SizeCount) -> dict[str, object]:

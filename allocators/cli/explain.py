@@ -8,8 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-import orjson
-
 from ganeti_steward.allocators.advice.case import Case, is_complete
 from ganeti_steward.allocators.advice.proposals import obstacles, proposals
 from ganeti_steward.allocators.cli import texts
@@ -31,7 +29,7 @@ from ganeti_steward.allocators.kept_requests import WHICH, described, kept_reque
 from ganeti_steward.core.builtins import ALLOCATION
 from ganeti_steward.core.commands.configuration import configuration
 from ganeti_steward.core.commands.manual import describe
-from ganeti_steward.core.commands.tables import add_field_options, is_list, print_fields
+from ganeti_steward.core.commands.tables import add_field_options, is_list, print_fields, print_json
 from ganeti_steward.core.commands.terminal import progress
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import EXIT_OK, PluginError
@@ -95,7 +93,7 @@ def run(options: argparse.Namespace) -> int:
         rows = list(verdict_rows(outcome.explanations, nodes))
         print_fields(options, VERDICTS, tuple(VERDICTS), rows)
     elif options.json:
-        sys.stdout.buffer.write(as_json(outcome, advice))
+        print_json(as_data(outcome, advice))
     else:
         sys.stdout.write(heading + as_text(outcome, View(options.verbose, nodes)) + advice.text)
     return EXIT_OK
@@ -132,16 +130,15 @@ def advice_on(
     return FoundAdvice({"suggestions": found}, texts.proposals_text(found, limit))
 
 
-def as_json(outcome: Outcome, advice: FoundAdvice) -> bytes:
-    """The outcome and its explanations as one JSON object."""
-    data = {
+def as_data(outcome: Outcome, advice: FoundAdvice) -> dict[str, object]:
+    """The outcome and its explanations for JSON."""
+    return {
         "success": isinstance(outcome, Answer),
         "info": outcome.info,
         "result": outcome.result if isinstance(outcome, Answer) else [],
         "explanations": outcome.explanations,
         **advice.data,
     }
-    return orjson.dumps(data, option=orjson.OPT_INDENT_2) + b"\n"
 
 
 def as_text(outcome: Outcome, view: View = View()) -> str:  # noqa: B008 -- it cannot be changed

@@ -24,7 +24,9 @@ from ganeti_steward.core.commands.manual import describe
 from ganeti_steward.core.commands.tables import (
     Value,
     add_field_options,
+    is_list,
     print_fields,
+    print_lines,
     print_messages,
     print_notes,
 )
@@ -87,7 +89,10 @@ def run(options: argparse.Namespace) -> int:
     names = _instances(group, cluster)
     print_notes((*source.notes, *_notes(group, cluster)))
     if not names:
-        print(f"Group {group.name} has no instances.")
+        if options.json or is_list(options):
+            print_fields(options, _FIELDS, [*_FIELDS], [])
+        else:
+            print_lines([f"Group {group.name} has no instances."])
         return EXIT_OK
     request = ChangeGroup(tuple(names), tuple(target.uuid for target in targets))
     with progress("planning moves"):

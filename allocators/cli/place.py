@@ -13,7 +13,7 @@ from ganeti_steward.allocators.cli.allocator_options import (
     add_passed_options,
     option,
 )
-from ganeti_steward.allocators.cli.explain import AS_DATA, VERBOSE, advice_on, as_json, as_text
+from ganeti_steward.allocators.cli.explain import AS_DATA, VERBOSE, advice_on, as_data, as_text
 from ganeti_steward.allocators.cli.explanation_text import VERDICTS, View, verdict_rows
 from ganeti_steward.allocators.cli.instance_options import (
     NAME,
@@ -31,6 +31,7 @@ from ganeti_steward.core.commands.tables import (
     add_field_options,
     is_list,
     print_fields,
+    print_json,
     print_messages,
     print_notes,
 )
@@ -87,7 +88,7 @@ def run(options: argparse.Namespace) -> int:
         rows = list(verdict_rows(outcome.explanations))
         print_fields(options, VERDICTS, tuple(VERDICTS), rows)
     elif options.json:
-        sys.stdout.buffer.write(as_json(outcome, advice))
+        print_json(as_data(outcome, advice))
     else:
         sys.stdout.write(as_text(outcome, View(options.verbose)))
         sys.stdout.write(advice.text)

@@ -37,22 +37,24 @@ def add_running_options(parser: argparse.ArgumentParser, *, to_file: bool = Fals
         option(parser, "-C, --print-commands", text)
     text = (
         "run the moves on the cluster, set by set; stops at the first failure, and Ctrl-C "
-        "stops after the running set; on a terminal it has to be confirmed"
+        "stops after the running set; it has to be confirmed on a terminal"
     )
     option(parser, "-X, --exec", text)
-    option(parser, "--yes", "with -X: without confirmation")
+    option(parser, "--yes", "with -X: without confirmation, as a script needs it")
     add_reason_option(parser)
 
 
 def check_can_run(options: argparse.Namespace, source: Source) -> None:
-    """Raise StewardError when jobs are to be run where none can be."""
+    """Raise StewardError where ``-X`` has no live cluster, or no user can confirm its jobs."""
     if options.exec and source.jobs is None:
         raise StewardError(f"-X runs jobs on a live cluster, not on {source.where}")
+    if options.exec and not options.yes and not sys.stdin.isatty():
+        raise StewardError("-X has to be confirmed: run it on a terminal, or with --yes")
 
 
 def confirmed(options: argparse.Namespace, cluster: Cluster, sets: Sequence[Sequence[Job]]) -> bool:
     """Whether the moves may be run: on a terminal the user has to confirm."""
-    if options.yes or not sys.stdin.isatty():
+    if options.yes:
         return True
     found = steps(cluster, [job for members in sets for job in members])
     print(f"{_summed(found, cluster)}.\nRun {counted(len(sets), 'job set')}? y/[n]: ", end="")

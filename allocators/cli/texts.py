@@ -15,9 +15,10 @@ from typing import Final, TextIO
 from ganeti_steward.allocators.advice.proposals import PlaceObstacle, Proposal, Proposals
 from ganeti_steward.allocators.jobs.job_sets import Step
 from ganeti_steward.allocators.score.tolerance import TOLERANCE
+from ganeti_steward.core.commands.output import ours
 from ganeti_steward.core.commands.tables import table, terminal_width, wrapped
 from ganeti_steward.core.commands.terminal import understands_codes
-from ganeti_steward.core.json_reader import counted
+from ganeti_steward.core.json_reader import counted, printable
 from ganeti_steward.core.model.explanation import (
     GroupBalance,
     Move,
@@ -203,8 +204,8 @@ def moves_script(proposal: Proposal, name: str) -> str:
 
 def for_terminal(text: str) -> str:
     """A sentence wrapped where it is printed on a terminal, otherwise in one line, for grep."""
-    width = terminal_width()
-    return f"{text}\n" if width is None else wrapped(text, width)
+    width, line = terminal_width(), printable(text)
+    return f"{line}\n" if width is None else wrapped(line, width)
 
 
 def painted(text: str, colour: str, stream: TextIO | None = None) -> str:
@@ -216,4 +217,5 @@ def painted(text: str, colour: str, stream: TextIO | None = None) -> str:
     body = text.rstrip("\n")
     if not body or not colour or os.environ.get("NO_COLOR") or not understands_codes(out):
         return text
-    return f"\x1b[{colour}m{body}\x1b[0m{text[len(body) :]}"
+    begin, end = ours(f"\x1b[{colour}m"), ours("\x1b[0m")
+    return f"{begin}{body}{end}{text[len(body) :]}"

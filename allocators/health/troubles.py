@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ganeti_steward.core.json_reader import counted
-from ganeti_steward.core.model.cluster import SILENT
+from ganeti_steward.core.model.cluster import LOCAL_STORAGE, NOT_RUNNING, SILENT
 
 if TYPE_CHECKING:
     from ganeti_steward.core.model.cluster import Cluster, Instance, Node
@@ -83,6 +83,16 @@ KINDS: Final = {
         "instance has both copies in one location",
         "instances have both copies in one location",
     ),
+    "desired-location": Kind(
+        WARNING,
+        "instance is not at its desired location",
+        "instances are not at their desired location",
+    ),
+    "shared-location": Kind(
+        WARNING,
+        "instance is in one location with another one of its exclusion tag",
+        "instances are in one location with another one of their exclusion tag",
+    ),
     "migration": Kind(
         WARNING,
         "instance may not migrate to its secondary (migration tags)",
@@ -101,19 +111,35 @@ KINDS: Final = {
     "failed-incidents": Kind(
         WARNING, "repair has failed", "repairs have failed"
     ),
+    "unfinished": Kind(
+        WARNING, "node has unfinished maintenance", "nodes have unfinished maintenance"
+    ),
     "silent-agents": Kind(
         WARNING, "node agent does not report", "node agents do not report"
+    ),
+    "altered-rules": Kind(
+        ERROR,
+        "rule of the maintenance daemon was changed by another user",
+        "rules of the maintenance daemon were changed by another user",
     ),
     "uneven": Kind(
         ADVICE, "node group is uneven", "node groups are uneven"
     ),
 }  # fmt: skip
 
+#: Component of the score -> the kinds that name what it counts; spreads only say how even the
+#: group is.
+BY_COMPONENT: Final[Mapping[str, tuple[str, ...]]] = {
+    "n1_cnt": ("n1",),
+    "offline_all_cnt": ("down", "primaries", "secondaries"),
+    "offline_pri_cnt": ("down", "primaries"),
+    "pri_tags_score": ("exclusion",),
+    "location_score": ("location", "desired-location"),
+    "location_exclusion_score": ("shared-location",),
+}
+
 #: What balancing has to lower a score by to be worth a line.
 LARGE_GAIN: Final = 1.0
-
-#: Ganeti's statuses of instances that should run and do not.
-_DOWN: Final = ("ERROR_down", "ERROR_nodedown", "ERROR_nodeoffline")
 
 
 class Item(NamedTuple):
@@ -227,7 +253,7 @@ def _primaries(facts: GroupFacts) -> Iterator[tuple[Instance, Node]]:
 
 def _down(facts: GroupFacts) -> Iterator[Item]:
     for one, primary in _primaries(facts):
-        if one.status in _DOWN:
+        if one.down:
             yield Item(one.name, detail=one.status)
         elif one.up and primary.offline and primary.name not in facts.assumed:
             yield Item(one.name, primary.name, primary.condition)
@@ -235,7 +261,7 @@ def _down(facts: GroupFacts) -> Iterator[Item]:
 
 def _status(facts: GroupFacts) -> Iterator[Item]:
     for one, _ in _primaries(facts):
-        if one.status.startswith("ERROR_") and one.status not in _DOWN:
+        if one.status.startswith("ERROR_") and one.status not in NOT_RUNNING:
             yield Item(one.name, detail=one.status)
 
 
@@ -246,8 +272,19 @@ def _offline_primaries(facts: GroupFacts) -> Iterator[Item]:
             yield Item(node.name, detail=counted(number[node.name], "instance"))
 
 
+def _has_local_storage(facts: GroupFacts) -> bool:
+    """Whether disk figures of the group's nodes mean anything."""
+    policies = (facts.cluster.group(node.group).policy for node in facts.nodes[:1])
+    allowed = any(LOCAL_STORAGE.intersection(policy.templates) for policy in policies)
+    return allowed or any(one.local for one, _ in _primaries(facts))
+
+
 def _silent(facts: GroupFacts) -> Iterator[Trouble]:
     silent = [node for node in facts.nodes if node.condition == SILENT]
-    without = [node for node in facts.nodes if node.usable and node.lacks_disk_figures]
+    without = [
+        node
+        for node in facts.nodes
+        if node.usable and node.lacks_disk_figures and _has_local_storage(facts)
+    ]
     yield Trouble("silent", _items(node.name for node in silent))
     yield Trouble("no-disk-figures", _items(node.name for node in without))

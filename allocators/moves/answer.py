@@ -9,7 +9,7 @@ from ganeti_steward.allocators.moves import best_move
 from ganeti_steward.allocators.moves.planning import MovePlan, Planner
 from ganeti_steward.allocators.placement.info import disk_note, group_refusal
 from ganeti_steward.allocators.rules.move_kinds import job
-from ganeti_steward.allocators.score.final_score import FinalScore
+from ganeti_steward.allocators.score.plan_score import PlanScore
 from ganeti_steward.core.model.answer import Answer, Outcome
 from ganeti_steward.core.model.opcodes import Job
 
@@ -31,7 +31,7 @@ def move_all(state: State, tasks: Sequence[best_move.MoveTask], context: Context
     ``success`` stays true however many fail, as with hail: then Ganeti fails the whole
     operation and shows each name with its reason.
     """
-    search = best_move.BestMoveSearch(FinalScore(state))
+    search = best_move.BestMoveSearch(PlanScore())
     plan = Planner(state, tasks, search).plan()
     groups = state.frame.cluster.groups
     moved: list[tuple[str, str, list[str]]] = []

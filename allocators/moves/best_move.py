@@ -9,12 +9,13 @@ import numpy as np
 
 from ganeti_steward.allocators.placement.placing import GroupTrial
 from ganeti_steward.allocators.rules.move_rules import MoveRules, MoveVerdicts
-from ganeti_steward.allocators.score.final_score import (
-    FinalPairPlaces,
-    FinalScore,
-    FinalSinglePlaces,
-)
 from ganeti_steward.allocators.score.global_n1 import CapacityTest, PlaceFilter
+from ganeti_steward.allocators.score.plan_score import (
+    PlanPairPlaces,
+    PlanScore,
+    PlanSinglePlaces,
+)
+from ganeti_steward.allocators.score.score import Scorer
 from ganeti_steward.core.model.cluster import ALLOC_POLICIES
 from ganeti_steward.core.model.site_rules import PRIMARY, SECONDARY
 from ganeti_steward.core.records import NamedTuple
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from ganeti_steward.allocators.rules.checks import Check
     from ganeti_steward.allocators.rules.move_kinds import MoveKind
     from ganeti_steward.allocators.score.ranked_places import RankedPlace
-    from ganeti_steward.allocators.score.score import Scorer
     from ganeti_steward.allocators.state.arrays import Mask, NodePair
     from ganeti_steward.allocators.state.state import Resident, State
 
@@ -107,7 +107,7 @@ class MoveTrial(NamedTuple):
     group: int
     verdicts: MoveVerdicts
     policy: int
-    places: FinalSinglePlaces | FinalPairPlaces | None = None
+    places: PlanSinglePlaces | PlanPairPlaces | None = None
     """None where the kind of move is blocked or no node fits"""
     before: float = 0.0
     """the group's score without the instance, where there are places"""
@@ -129,9 +129,9 @@ class MoveTrial(NamedTuple):
 class BestMoveSearch:
     """Tries the kinds of move of instances on the states of one plan, and counts the effort."""
 
-    def __init__(self, final_score: FinalScore, *, whole: bool = False) -> None:
+    def __init__(self, plan_score: PlanScore, *, whole: bool = False) -> None:
         """``whole``: places are compared by the score of the whole cluster, not of groups."""
-        self.final_score = final_score
+        self.plan_score = plan_score
         self._whole = whole
         self.work = 0.0
         """effort so far: kinds of move tried, capacity tests by their weight"""
@@ -204,7 +204,7 @@ class BestMoveSearch:
                 fitting = ((role.fits & members).any() for role in verdicts.roles)
                 if not verdicts.blocked and all(fitting):
                     # Without a legal place no score is needed.
-                    scorer = scorer or self.final_score.scorer(rules.left, scope)
+                    scorer = scorer or Scorer(rules.left, scope)
                     places = self._places(rules, task, verdicts, scorer, members)
                     trial = trial._replace(places=places, before=scorer.score)
                 yield trial
@@ -216,15 +216,13 @@ class BestMoveSearch:
         verdicts: MoveVerdicts,
         scorer: Scorer,
         members: Mask,
-    ) -> FinalSinglePlaces | FinalPairPlaces:
+    ) -> PlanSinglePlaces | PlanPairPlaces:
         demand, terms = task.resident.demand, task.terms
         if len(verdicts.roles) == 1:
             (role,) = verdicts.roles
-            return FinalSinglePlaces(self.final_score, scorer, demand, role, members, terms)
+            return PlanSinglePlaces(self.plan_score, scorer, demand, role, members, terms)
         first, second = verdicts.roles
-        return FinalPairPlaces(
-            self.final_score, scorer, rules.left, demand, (first, second), members, terms
-        )
+        return PlanPairPlaces(self.plan_score, scorer, demand, (first, second), members, terms)
 
     def _passing(
         self, rules: MoveRules, task: MoveTask, trial: MoveTrial, limit: int

@@ -18,7 +18,7 @@ import numpy as np
 from ganeti_steward.allocators.moves.answer import move_all
 from ganeti_steward.allocators.moves.best_move import MoveTask, Stages
 from ganeti_steward.allocators.rules import move_kinds as kinds
-from ganeti_steward.allocators.rules.candidates import policy_check, terms_of
+from ganeti_steward.allocators.rules.candidates import doubted, policy_check, terms_of
 from ganeti_steward.allocators.rules.checks import stays_text
 from ganeti_steward.allocators.rules.groups import network_fault, takes_instances
 from ganeti_steward.allocators.score.global_n1 import CapacityTest
@@ -90,7 +90,7 @@ def evacuation(
         targets[secondary] = False
     return MoveTask(
         resident=resident,
-        terms=terms,
+        terms=doubted(frame, demand.instance, terms),
         stages=_stages(resident, mode, left),
         groups=(group,),
         targets=targets,
@@ -161,7 +161,7 @@ def _change(
     closed = _closed(frame, demand, groups)
     return MoveTask(
         resident=resident,
-        terms=terms,
+        terms=doubted(frame, demand.instance, terms),
         stages=(kinds.TO_TWO_NODES if demand.drbd else (kinds.MOVE,),),
         groups=tuple(group for group in groups if group not in closed),
         targets=np.isin(frame.group, groups),

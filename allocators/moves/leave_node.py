@@ -193,7 +193,7 @@ class _NodePlan:
         live = live_nodes(state)
         live[self._left] &= left_counts
         scope = frame.group == frame.group[self._left]
-        return redundancy(state, scope, live, self._score.free(state))
+        return redundancy(state, scope, live)
 
     # -- why the others stay
 

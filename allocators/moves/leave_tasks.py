@@ -11,16 +11,15 @@ import numpy as np
 
 from ganeti_steward.allocators.moves.evacuation import evacuation
 from ganeti_steward.allocators.moves.planning import MovePlan, Planner
+from ganeti_steward.allocators.rules.candidates import used_last
 from ganeti_steward.allocators.rules.more_bans import MoreBans, unused_nodes
 from ganeti_steward.allocators.rules.move_kinds import FAILOVER, FAILOVER_STEP
 from ganeti_steward.allocators.score.redundancy import Redundancy, RedundancyScore
 from ganeti_steward.allocators.score.tolerance import TOLERANCE
 from ganeti_steward.core.model.requests import EVAC_ALL, SECONDARY_ONLY
-from ganeti_steward.core.model.site_rules import ROLES
 
 if TYPE_CHECKING:
     from ganeti_steward.allocators.moves.best_move import BestMoveSearch, MoveTask, Stages
-    from ganeti_steward.allocators.rules.candidates import Terms
     from ganeti_steward.allocators.state.arrays import Mask
     from ganeti_steward.allocators.state.state import Resident, State
     from ganeti_steward.core.model.cluster import Instance, Node
@@ -158,10 +157,6 @@ class ThoroughPlanner(Planner):
                 yield trial
 
 
-#: What a node costs to which a move failed: more than anything else can differ by.
-_FAILED: Final = 1e8
-
-
 def live_nodes(state: State) -> Mask:
     """nodes: whether one is online, vm_capable and reports its figures."""
     nodes = state.frame.cluster.nodes
@@ -172,7 +167,7 @@ def leave_score(state: State, leaving: Leaving) -> RedundancyScore:
     """How plans are compared: the node that is left does not count as one that survives."""
     live = live_nodes(state)
     live[state.frame.cluster.node_index[leaving.node]] = False
-    return RedundancyScore(state, live)
+    return RedundancyScore(live)
 
 
 def leave_tasks(state: State, leaving: Leaving, context: Context) -> list[MoveTask]:
@@ -220,7 +215,9 @@ def _task(state: State, resident: Resident, leaving: Leaving, context: Context) 
     task = evacuation(state, resident, mode, frozenset({left}), context)
     failed = leaving.last.get(task.name, frozenset())
     if failed:
-        task = task._replace(terms=_with_costs(task.terms, failed, state))
+        nodes = np.fromiter((node.name in failed for node in cluster.nodes), np.bool_)
+        terms = used_last(state.frame, task.terms, nodes, "a move to it failed")
+        task = task._replace(terms=terms)
     if mode == SECONDARY_ONLY or not resident.demand.drbd:
         return task
     secondary = cluster.nodes[resident.secondary]
@@ -230,14 +227,6 @@ def _task(state: State, resident: Resident, leaving: Leaving, context: Context) 
     if secondary.name in failed:
         return task._replace(stages=(*_copying_first(task.stages), *task.stages))
     return task
-
-
-def _with_costs(terms: Terms, failed: frozenset[str], state: State) -> Terms:
-    index = state.frame.cluster.node_index
-    costs = {role: terms.costs[role].copy() for role in ROLES}
-    for cost in costs.values():
-        cost[[index[name] for name in failed if name in index]] += _FAILED
-    return terms._replace(costs=costs)
 
 
 def _copying_first(stages: Stages) -> Stages:

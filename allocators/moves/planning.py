@@ -113,7 +113,7 @@ class Planner:
             starts = [self._fit(best)]
         if any(len(task.groups) > 1 for task in self._tasks) and len(self._movable) > 1:
             # What suits the cluster first may suit the groups better in the end.
-            whole = BestMoveSearch(self._search.final_score, whole=True)
+            whole = BestMoveSearch(self._search.plan_score, whole=True)
             starts.append(self._in_order(self._movable, search=whole))
         return min([*starts, *map(self._improved, starts)], key=self._rank)
 
@@ -149,9 +149,9 @@ class Planner:
         )
 
     def _score(self, plan: MovePlan) -> float:
-        final_score = self._search.final_score
+        plan_score = self._search.plan_score
         costs = sum(one.cost(self._tasks[at]) for at, one in plan.found.items())
-        return costs + sum(final_score.score(plan.state, scope) for scope in self._scopes)
+        return costs + sum(plan_score.score(plan.state, scope) for scope in self._scopes)
 
     def _left_over(self, plan: MovePlan) -> list[int]:
         return [at for at in self._movable if at not in plan.found]

@@ -76,7 +76,7 @@ def disk_note(frame: Frame, instance: Instance) -> str:
     doubtful = frame.doubtful_disks
     if not doubtful:
         return ""
-    return f" (no disks are placed on {', '.join(doubtful)}: less disk in use than instances have)"
+    return f" ({_listed(doubtful)} used last: less disk in use than instances have)"
 
 
 def _group_entry(placement: Placement, trial: GroupTrial) -> str:

@@ -13,6 +13,7 @@ from ganeti_steward.allocators.placement.info import refusal_text, success_text
 from ganeti_steward.allocators.placement.placing import Placement, Placer, PlaceSearch
 from ganeti_steward.allocators.rules.candidates import (
     Terms,
+    doubted,
     move_verdicts,
     secondary_verdicts,
     stay_verdicts,
@@ -117,6 +118,7 @@ def place_secondary(
         return Refusal(terms.fault)
     primary, left = resident.primary, state.removed(resident)
     demand = state.frame.tag_rules.demand(instance._replace(template="drbd", nodes=()))
+    terms = doubted(state.frame, demand.instance, terms)
     verdicts = (
         stay_verdicts(left, demand, primary, policy=True),
         secondary_verdicts(left, demand, terms, 0),

@@ -11,6 +11,7 @@ import numpy as np
 from ganeti_steward.allocators.rules.candidates import (
     Terms,
     Verdicts,
+    doubted,
     primary_verdicts,
     secondary_verdicts,
     terms_of,
@@ -129,14 +130,15 @@ class Placer:
 
     def terms(self, item: Allocate) -> Terms:
         """What holds for this instance on any state; raises PluginError."""
-        options = self._context.options
-        return terms_of(
-            self._before.frame,
+        options, frame = self._context.options, self._before.frame
+        terms = terms_of(
+            frame,
             item.instance,
             self._context.site_rules,
             options.restrict_to if options.restrict_to is not None else item.restrict_to,
             forced=options.ignore_soft_errors,
         )
+        return doubted(frame, item.instance, terms)
 
     def place(
         self, state: State, item: Allocate, group_name: str | None, terms: Terms

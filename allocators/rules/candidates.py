@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from ganeti_steward.core.model.cluster import Instance, Node
 
 
+#: What a place costs that is used last: more than anything else can differ by.
+LAST: Final = 1e8
+
+
 class Terms(NamedTuple):
     """What holds for one instance whatever the state: site rules, restrictions."""
 
@@ -39,7 +43,7 @@ class Terms(NamedTuple):
     fault: str = ""
     """why a plugin lets no node serve at all; every node is banned then, too"""
     shares: Mapping[tuple[str, str, str], float] = MappingProxyType({})
-    """(node, role, plugin) -> its part of the costs"""
+    """(node, role, plugin or reason) -> its part of the costs"""
 
 
 class Verdicts(NamedTuple):
@@ -100,6 +104,21 @@ def terms_of(
     for (name, role, _), cost in shares.items():
         costs[role][cluster.node_index[name]] += cost
     return Terms(bans, costs, _restriction(frame, restrict_to), forced, fault, shares)
+
+
+def used_last(frame: Frame, terms: Terms, nodes: Mask, why: str) -> Terms:
+    """The same, with nodes that are used only where no other one fits; ``why``: a few words."""
+    costs = {role: cost + LAST * nodes for role, cost in terms.costs.items()}
+    names = frame.node_names(np.flatnonzero(nodes).tolist())
+    shares = {(name, role, f"used last, {why}"): LAST for name in names for role in ROLES}
+    return terms._replace(costs=costs, shares={**terms.shares, **shares})
+
+
+def doubted(frame: Frame, instance: Instance, terms: Terms) -> Terms:
+    """The same, with copies on nodes with doubtful disk figures only where no other node fits."""
+    if not (instance.local and frame.doubtful.any()):
+        return terms
+    return used_last(frame, terms, frame.doubtful, "its disk figures are doubtful")
 
 
 def _ban_check(rule: str, failure: str, reasons: Mapping[int, str], size: int) -> Check:

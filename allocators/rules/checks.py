@@ -76,12 +76,17 @@ def first_failing(checks: Sequence[Check], size: int, *, forced: bool = False) -
     return verdict
 
 
-def primary_checks(state: State, demand: Demand, after: Ints) -> list[Check]:
-    """The rules for a new primary (allocation 4.1); ``after`` is ``after_primary``."""
-    checks = []
+def primary_checks(
+    state: State, demand: Demand, after: Ints, *, has_copy: bool = False
+) -> list[Check]:
+    """The rules for a new primary (allocation 4.1); ``after`` is ``after_primary``.
+
+    ``has_copy``: its disks are there already, so that nothing is copied.
+    """
+    checks: list[Check] = []
     if not demand.instance.forthcoming:
         checks = [
-            *room_checks(state, demand, after),
+            *room_checks(state, demand, after, has_copy=has_copy),
             _n1_check(state, after, _primary_n1_text(state.now, demand)),
             _vcpu_check(state, demand, after, quantity.VCPUS, ""),
         ]
@@ -92,39 +97,42 @@ def primary_checks(state: State, demand: Demand, after: Ints) -> list[Check]:
         return checks
     return [
         *checks,
-        *_storage_checks(state, demand, after, _WITH_FORTHCOMING),
+        *_storage_checks(state, demand, after, _WITH_FORTHCOMING, has_copy=has_copy),
         _vcpu_check(state, demand, after, quantity.VCPUS_F, _WITH_FORTHCOMING),
     ]
 
 
-def room_checks(state: State, demand: Demand, after: Ints) -> list[Check]:
+def room_checks(
+    state: State, demand: Demand, after: Ints, *, has_copy: bool = False
+) -> list[Check]:
     """Those of a new primary's rules that hold where soft rules are dropped, and one that does not.
 
     They are on its memory and storage; for an instance that is not forthcoming.
     """
     memory = _memory_check(state, after, quantity.UNALLOCATED, demand.use, "")
-    return [memory, *_storage_checks(state, demand, after, "")]
+    lost = _disk_reported_check(state) if has_copy and demand.instance.local else []
+    return [memory, *lost, *_storage_checks(state, demand, after, "", has_copy=has_copy)]
 
 
 def secondary_checks(
-    state: State, demand: Demand, after: Ints, *, ignore_disk: bool = False
+    state: State, demand: Demand, after: Ints, *, has_copy: bool = False
 ) -> list[Check]:
     """The rules for a new secondary (allocation 4.2); ``after`` is ``after_secondary``.
 
-    ``ignore_disk``: drop the rules on free disk (the one case of allocation 4.4).
+    ``has_copy``: its disks are there already, or were, so that nothing is copied.
     """
     if not demand.drbd:
         return [_template_check(state, demand)]
     checks = []
     if not demand.instance.forthcoming:
         checks = [
-            *_storage_checks(state, demand, after, "", ignore_disk=ignore_disk),
+            *_storage_checks(state, demand, after, "", has_copy=has_copy),
             _takeover_check(state, demand, quantity.UNALLOCATED, "unallocated", ""),
             _n1_check(state, after, _secondary_n1_text(state.now, after)),
         ]
     every = _WITH_FORTHCOMING
     if demand.instance.forthcoming or not quantity.none_forthcoming(state.now):
-        checks += _storage_checks(state, demand, after, every, ignore_disk=ignore_disk)
+        checks += _storage_checks(state, demand, after, every, has_copy=has_copy)
     return [*checks, _takeover_check(state, demand, quantity.MEMORY_F, "free", _WITH_STOPPED)]
 
 
@@ -173,7 +181,8 @@ def _takeover_check(state: State, demand: Demand, row: int, which: str, counted:
         False,
         now[row] <= demand.reserve,
         lambda i: (
-            f"must be able to take over {demand.reserve} MiB, {now[row, i]} MiB {which}{counted}"
+            f"must be able to take over {demand.reserve} MiB and have 1 to spare, "
+            f"{now[row, i]} MiB {which}{counted}"
         ),
         now[row],
         counted,
@@ -186,7 +195,10 @@ def _template_check(state: State, demand: Demand) -> Check:
 
 
 def _disk_reported_check(state: State) -> list[Check]:
-    """Nodes that do not report their disk (allocation 2.4); no rule where all do."""
+    """Nodes that do not report their disk (allocation 2.4); no rule where all do.
+
+    They have lost their volume group, and the copies in it.
+    """
     lacks = state.frame.lacks_disk
     if not lacks.any():
         return []
@@ -194,9 +206,12 @@ def _disk_reported_check(state: State) -> list[Check]:
 
 
 def _storage_checks(
-    state: State, demand: Demand, after: Ints, suffix: str, *, ignore_disk: bool = False
+    state: State, demand: Demand, after: Ints, suffix: str, *, has_copy: bool = False
 ) -> list[Check]:
-    """Disk space, dedicated spindles, shared spindles; ``suffix`` ends the sentences."""
+    """Disk space, dedicated spindles, shared spindles; ``suffix`` ends the sentences.
+
+    ``has_copy``: the disks are there, and no figure of the node's disk is looked at.
+    """
     if not demand.instance.local:
         return []
     frame, now = state.frame, state.now
@@ -219,7 +234,7 @@ def _storage_checks(
         suffix,
     )
     return [
-        *([] if ignore_disk else [*_disk_reported_check(state), space]),
+        *([] if has_copy else [*_disk_reported_check(state), space]),
         Check(
             "spindles",
             "FailSpindles",

@@ -184,7 +184,7 @@ class MoveRules:
         checks = [
             *entry_checks(self._frame, self._terms),
             migration_check(self.left, source),
-            *_in_force(self._primary_checks, forced),
+            *_in_force(self._primary_checks_beside_copy, forced),
         ]
         fault = self._fault(checks, target)
         if fault:
@@ -209,7 +209,7 @@ class MoveRules:
             return f"its disks cannot be copied: its primary {name} is offline"
         if node.missing and not forthcoming:
             return f"its disks cannot be copied: its primary {name} {node.lack}"
-        fault = self._fault(_in_force(self._primary_checks, forced=True), primary)
+        fault = self._fault(_in_force(self._primary_checks_beside_copy, forced=True), primary)
         return fault and f"its primary {name} cannot keep it: {fault}"
 
     @cached_property
@@ -220,10 +220,7 @@ class MoveRules:
 
     def _back_fault(self, node: int, primary: int, forced: bool) -> str:
         """Why a node that was primary cannot be secondary (of ``primary``, -1: of anyone)."""
-        ignore_disk = self._frame.keeps_disks(node)
-        checks = secondary_checks(
-            self.left, self._demand, self._after_secondary, ignore_disk=ignore_disk
-        )
+        checks = secondary_checks(self.left, self._demand, self._after_secondary, has_copy=True)
         if primary >= 0:
             checks += n1_pair_checks(self.left, self._demand, primary)
         fault = self._fault(_in_force(checks, forced), node)
@@ -255,14 +252,23 @@ class MoveRules:
         return self.left.after_secondary(self._demand, 0)
 
     @cached_property
-    def _primary_checks(self) -> list[Check]:
-        """Of a node that has been touched by an earlier step (allocation 3.3)."""
+    def _touched(self) -> State:
+        """The state after an earlier step (allocation 3.3)."""
         touched = self.left
         if not self._demand.instance.forthcoming:
             now = touched.now.copy()
-            now[quantity.FAILS] = now[quantity.UNALLOCATED] <= now[quantity.RESERVED]
+            now[quantity.FAILS] = quantity.n1_fails(now)
             touched = touched._replace(now=now)
-        return primary_checks(touched, self._demand, self._after_primary)
+        return touched
+
+    @cached_property
+    def _primary_checks(self) -> list[Check]:
+        return primary_checks(self._touched, self._demand, self._after_primary)
+
+    @cached_property
+    def _primary_checks_beside_copy(self) -> list[Check]:
+        """Of a node that has the disks already."""
+        return primary_checks(self._touched, self._demand, self._after_primary, has_copy=True)
 
     @cached_property
     def _secondary_checks(self) -> list[Check]:

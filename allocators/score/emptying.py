@@ -125,12 +125,11 @@ def _failed_over(state: State, resident: Resident) -> State | None:
         return None
     left = state.removed(resident)
     size = state.frame.size
-    checks = primary_checks(left, demand, left.after_primary(demand))
+    checks = primary_checks(left, demand, left.after_primary(demand), has_copy=True)
     if first_failing(checks, size, forced=True)[target]:
         return None
     after = left.after_secondary(demand, left.peers.row(target))
-    ignore_disk = state.frame.keeps_disks(source)
-    checks = secondary_checks(left, demand, after, ignore_disk=ignore_disk)
+    checks = secondary_checks(left, demand, after, has_copy=True)
     if first_failing(checks, size, forced=True)[source]:
         return None
     return left.placed(demand, target, source)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from ganeti_steward.allocators.score.final_score import FinalScore, Penalties
+from ganeti_steward.allocators.score.plan_score import Penalties, PlanScore
 from ganeti_steward.allocators.state import quantity
 
 if TYPE_CHECKING:
@@ -31,11 +31,10 @@ class Redundancy(NamedTuple):
     """nodes whose drbd instances their secondaries lack the memory to run if they failed"""
 
 
-def redundancy(state: State, scope: Mask, live: Mask, free: Ints) -> Redundancy:
+def redundancy(state: State, scope: Mask, live: Mask) -> Redundancy:
     """The redundancy of a state.
 
-    ``scope``: nodes: those of interest; ``live``: nodes: whose copies count; ``free``: nodes:
-    MiB of memory that is free in the end.
+    ``scope``: nodes: those of interest; ``live``: nodes: whose copies count.
     """
     nodes = state.frame.cluster.nodes
     single = (
@@ -46,34 +45,29 @@ def redundancy(state: State, scope: Mask, live: Mask, free: Ints) -> Redundancy:
         and scope[one.primary]
         and not (live[one.primary] and live[one.secondary])
     )
-    failing = np.flatnonzero(failing_primaries(state, live, free) & scope)
+    failing = np.flatnonzero(failing_primaries(state, live) & scope)
     return Redundancy(tuple(sorted(single)), tuple(nodes[node].name for node in failing.tolist()))
 
 
-def failing_primaries(state: State, live: Mask, free: Ints) -> Mask:
-    """nodes: whether a secondary keeps less memory free for one than it needs.
+def failing_primaries(state: State, live: Mask) -> Mask:
+    """nodes: whether N+1 fails on a secondary by what it keeps free for one (allocation 3.3).
 
-    ``live``: nodes: those that count; ``free``: nodes: MiB.
+    ``live``: nodes: those that count.
     """
+    free = state.now[quantity.UNALLOCATED]
     secondary, primary = np.divmod(state.peers.key, state.frame.size)
-    short = live[secondary] & live[primary] & (state.peers.reserved > free[secondary])
+    short = live[secondary] & live[primary] & (state.peers.reserved >= free[secondary])
     failing = np.zeros(state.frame.size, np.bool_)
     failing[primary[short]] = True
     return failing
 
 
-class RedundancyScore(FinalScore):
-    """The final score, with a cost for each node whose failure would not be survived."""
+class RedundancyScore(PlanScore):
+    """The score, with a cost for each node whose failure would not be survived."""
 
-    def __init__(self, start: State, live: Mask) -> None:
+    def __init__(self, live: Mask) -> None:
         """``live``: nodes: that count as primaries and secondaries."""
-        super().__init__(start)
         self._live = live
-
-    def free(self, state: State) -> Ints:
-        """nodes: MiB of memory that will be reported as free."""
-        free: Ints = state.now[quantity.UNALLOCATED] + self._spare
-        return free
 
     def score(self, state: State, scope: Mask) -> float:
         """The score of a state over the nodes of ``scope``."""
@@ -81,25 +75,25 @@ class RedundancyScore(FinalScore):
 
     def lost(self, state: State, scope: Mask | None = None) -> int:
         """How many nodes' failure is not survived, of those of ``scope`` or of all."""
-        failing = failing_primaries(state, self._live, self.free(state))
+        failing = failing_primaries(state, self._live)
         return int(failing.sum() if scope is None else failing[scope].sum())
 
     def penalties(self, state: State, demand: Demand) -> Penalties:
         """The cost of the nodes that are lost when the instance is placed."""
-        return _LostNodes(state, demand, self._live, self.free(state)).penalties()
+        return _LostNodes(state, demand, self._live).penalties()
 
 
 class _LostNodes:
     """Which nodes' failure is no longer survived when an instance is placed."""
 
-    def __init__(self, state: State, demand: Demand, live: Mask, free: Ints) -> None:
-        size = state.frame.size
+    def __init__(self, state: State, demand: Demand, live: Mask) -> None:
+        size, free = state.frame.size, state.now[quantity.UNALLOCATED]
         self._reserve, self._live, self._free = demand.reserve, live, free
         self._secondary, self._primary = np.divmod(state.peers.key, size)
         self._reserved = state.peers.reserved
-        self._failing = failing_primaries(state, live, free)
+        self._failing = failing_primaries(state, live)
         # A new primary has less memory for all it is the secondary of.
-        short = self._reserved > free[self._secondary] - demand.use
+        short = self._reserved >= free[self._secondary] - demand.use
         short &= live[self._secondary] & live[self._primary] & ~self._failing[self._primary]
         self._lost: Ints = np.bincount(self._secondary[short], minlength=size)
 
@@ -116,7 +110,7 @@ class _LostNodes:
         mine = (at_row >= 0) & (at_column >= 0)
         kept = np.zeros((len(primaries), len(secondaries)), np.int64)
         kept[at_row[mine], at_column[mine]] = self._reserved[mine]
-        short = kept + self._reserve > self._free[secondaries]
+        short = kept + self._reserve >= self._free[secondaries]
         short &= self._live[secondaries]
         short &= (self._live & ~self._failing)[primaries, None]
         lost: Floats = (self._lost[primaries, None] + short) * np.float64(_LOST_NODE)

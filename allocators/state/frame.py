@@ -119,7 +119,7 @@ class Frame(NamedTuple):
     no_disk_share: Floats
     """nodes: the share of free disk that counts there (allocation 5); 0 elsewhere"""
     lacks_disk: Mask
-    """nodes: that do not report their disk (allocation 2.4), or less in use than there is"""
+    """nodes: that do not report their disk (allocation 2.4)"""
     cpus: Floats
     """nodes: number; infinite where it is 0"""
     spindle_limit: Floats
@@ -142,6 +142,8 @@ class Frame(NamedTuple):
     """(group, exclusive storage or not, nodes): where a policy means the same"""
     disk_known: bool
     """whether the message's disk figures are about drbd and plain storage"""
+    doubtful: Mask
+    """nodes: that report less disk in use than their drbd and plain instances take"""
 
     @property
     def size(self) -> int:
@@ -165,21 +167,13 @@ class Frame(NamedTuple):
         return np.where(endless, np.inf, self.vcpu_ratio * cpus)
 
     def lack(self, node: int) -> str:
-        """What a node does not report, or not as it is: "does not report its free disk"."""
-        known = self.cluster.nodes[node]
-        if self.lacks_disk[node] and not known.lacks_disk_figures:
-            return "reports less disk in use than its instances have"
-        return known.lack
+        """What a node does not report: "does not report its free disk"."""
+        return self.cluster.nodes[node].lack
 
     @property
     def doubtful_disks(self) -> list[str]:
-        """The names of the nodes that report less disk in use than their instances have."""
-        nodes = (self.cluster.nodes[node] for node in np.flatnonzero(self.lacks_disk).tolist())
-        return [node.name for node in nodes if not node.lacks_disk_figures]
-
-    def keeps_disks(self, node: int) -> bool:
-        """Whether an instance may stay as secondary whatever disk is free (allocation 4.4)."""
-        return bool(self.lacks_disk[node]) or not bool(self.usable[node])
+        """The names of the nodes that report less disk in use than their instances take."""
+        return [self.cluster.nodes[node].name for node in np.flatnonzero(self.doubtful).tolist()]
 
     def shared_locations(self, node: int) -> Ints:
         """nodes: number of location tags shared with this one."""

@@ -10,7 +10,7 @@ import numpy as np
 from ganeti_steward.allocators.state import quantity
 from ganeti_steward.allocators.state.frame import LOAD_UNIT, Demand, Frame, TagRules
 from ganeti_steward.allocators.state.state import Peers, Resident, State, TagCounts
-from ganeti_steward.core.model.cluster import LOCAL_STORAGE, Cluster, Node
+from ganeti_steward.core.model.cluster import FILE, LOCAL_STORAGE, Cluster, Node
 
 if TYPE_CHECKING:
     from ganeti_steward.allocators.state.arrays import Floats, Ints, Mask
@@ -23,7 +23,7 @@ def load(cluster: Cluster, template: str | None, kvm_memory: int) -> State:
     """The state of a cluster as it is.
 
     ``template``: the disk template the message's disk figures are about, None when the
-    request does not name one (see `disk_figures`).
+    request does not name one (see `disk_known`).
     ``kvm_memory``: MiB that the system of a KVM node itself takes; 0: as the node reports.
     """
     rules = TagRules.of(cluster.tags)
@@ -33,7 +33,10 @@ def load(cluster: Cluster, template: str | None, kvm_memory: int) -> State:
     secondary = _ints(
         demands, lambda g: index[g.instance.nodes[1]] if len(g.instance.nodes) > 1 else -1
     )
-    known, doubtful = disk_figures(cluster, demands, primary, secondary, template)
+    known = disk_known(cluster, template)
+    doubtful = _doubtful(cluster, demands, primary, secondary)
+    # Of a requested template Ganeti reports the volume group that a new instance gets.
+    doubtful &= known and template not in LOCAL_STORAGE
     frame = _frame(cluster, rules, known, doubtful)
     peers = _peers(demands, primary, secondary, frame.size)
     state = State(
@@ -47,36 +50,32 @@ def load(cluster: Cluster, template: str | None, kvm_memory: int) -> State:
     return state
 
 
-def disk_figures(
-    cluster: Cluster,
-    demands: Sequence[Demand],
-    primary: Ints,
-    secondary: Ints,
-    template: str | None,
-) -> tuple[bool, Mask]:
-    """Whether the nodes' disk figures are about drbd and plain storage; nodes: which are not.
+def disk_known(cluster: Cluster, template: str | None) -> bool:
+    """Whether the nodes' disk figures are about drbd and plain storage.
 
-    Ganeti reports the space of one template only, and 0 of 0 for templates without
-    space of their own.  A request for a local template has the right figures.  For
-    others each node is judged: its figures are doubtful when it has used less than its drbd and
-    plain instances take.  When that is so for more than half of the nodes with such instances, or
-    all figures are zero, they are about other storage, and known for no node.
+    Ganeti reports the space of one template: that of the request, else the first one that the
+    cluster has enabled; 0 of 0 for templates without space of their own.
+    """
+    if template in LOCAL_STORAGE:
+        return True
+    if template == FILE:
+        return False
+    reporting = [node for node in cluster.nodes if node.live and not node.lacks_disk_figures]
+    return not reporting or any(node.total_disk or node.free_disk for node in reporting)
+
+
+def _doubtful(cluster: Cluster, demands: Sequence[Demand], primary: Ints, secondary: Ints) -> Mask:
+    """nodes: whether one has less disk in use than its drbd and plain instances take.
+
+    They have disks in another volume group, which its figures are not about, or have lost some.
     """
     nodes, size = cluster.nodes, len(cluster.nodes)
-    none = np.zeros(size, np.bool_)
-    if template in LOCAL_STORAGE:
-        return True, none
     reporting = _mask(n.live and not n.lacks_disk_figures for n in nodes)
     total, free = (_floats(n.total_disk for n in nodes), _floats(n.free_disk for n in nodes))
-    if reporting.any() and not (total + free)[reporting].any():
-        return False, none
     disk = _ints(demands, lambda g: 0 if g.instance.forthcoming else g.disk)
     taken = np.bincount(primary, disk, size)
     taken += np.bincount(secondary[secondary >= 0], disk[secondary >= 0], size)
-    doubtful = reporting & (total - free < taken)
-    if 2 * doubtful.sum() > (reporting & (taken > 0)).sum():
-        return False, none
-    return True, doubtful
+    return reporting & (total - free < taken)
 
 
 def _ints(items: Sequence[_Item], value: Callable[[_Item], int]) -> Ints:
@@ -88,7 +87,7 @@ def _finite(values: Floats) -> Floats:
     return np.where(values == 0, np.inf, values)
 
 
-def _frame(cluster: Cluster, rules: TagRules, disk_known: bool, doubtful: Mask) -> Frame:
+def _frame(cluster: Cluster, rules: TagRules, known: bool, doubtful: Mask) -> Frame:
     nodes = cluster.nodes
     group = _ints(nodes, lambda node: cluster.group_index[node.group])
     policies = [cluster.groups[i].policy for i in group]
@@ -96,8 +95,8 @@ def _frame(cluster: Cluster, rules: TagRules, disk_known: bool, doubtful: Mask) 
     spindles = _floats(node.spindles for node in nodes)
     limit = spindles * _floats(policy.spindle_ratio for policy in policies)
     total = np.where(exclusive, spindles, _floats(node.total_disk for node in nodes))
-    lacks_disk = _mask(node.lacks_disk_figures for node in nodes) | doubtful
-    total *= disk_known & ~doubtful
+    lacks_disk = _mask(node.lacks_disk_figures for node in nodes)
+    total *= known
     migration = [_carried(node, rules.migration) for node in nodes]
     locations = [_carried(node, rules.location) for node in nodes]
     names = tuple(sorted(frozenset[str]().union(*locations)))
@@ -130,7 +129,8 @@ def _frame(cluster: Cluster, rules: TagRules, disk_known: bool, doubtful: Mask) 
         ),
         conditions=_conditions(nodes),
         kinds=_kinds(group, exclusive),
-        disk_known=disk_known,
+        disk_known=known,
+        doubtful=doubtful,
     )
 
 
@@ -252,7 +252,7 @@ def _fill_memory(now: Ints, frame: Frame, sums: _Sums, peers: Peers, kvm_memory:
     recorded = _ints(nodes, lambda n: int(n.total_memory)) - own - used
     now[quantity.UNALLOCATED] = recorded - np.maximum(recorded - free, 0)
     now[quantity.RESERVED] = peers.most()
-    now[quantity.FAILS] = free < now[quantity.RESERVED]
+    now[quantity.FAILS] = quantity.n1_fails(now)
     now[quantity.MEMORY_F] = free - sums.on_primary(sums.of(lambda d: d.memory) - use, sums.every)
 
 

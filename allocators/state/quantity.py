@@ -36,6 +36,12 @@ VCPUS_F: Final = 16
 ROWS: Final = 17
 
 
+def n1_fails(now: Ints | Floats) -> Mask:
+    """nodes: whether what is unallocated does not exceed the N+1 reserve (allocation 3.3)."""
+    fails: Mask = now[UNALLOCATED] <= now[RESERVED]
+    return fails
+
+
 def newly_fails(before: Ints, after: Ints) -> Mask:
     """Whether N+1 fails after a change and did not before; the `FAILS` rows of some nodes."""
     newly: Mask = (after > 0) & (before == 0)

@@ -219,7 +219,7 @@ class State(NamedTuple):
     @staticmethod
     def _with_n1_flag(after: Ints) -> Ints:
         """With the N+1 flag recomputed (allocation 3.3)."""
-        after[quantity.FAILS] = after[quantity.UNALLOCATED] <= after[quantity.RESERVED]
+        after[quantity.FAILS] = quantity.n1_fails(after)
         return after
 
     def placed(self, demand: Demand, primary: int, secondary: int = -1) -> State:

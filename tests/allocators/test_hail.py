@@ -9,7 +9,7 @@ import pytest
 from ask import Message, announced_score, hail, steward
 from clusters import cluster, generate
 from legal import check_allocation, check_new_node
-from thorough import often
+from thorough import often, seeds
 
 #: Seeds that one test compares; how many of them hail refuses is counted.
 BLOCK: Final = 20
@@ -65,7 +65,7 @@ def test_relocate_and_allocate_secondary_succeed_where_hail_does(
     assert compared >= BLOCK // 2
 
 
-@pytest.mark.parametrize("seed", range(often(10, 40)))
+@pytest.mark.parametrize("seed", seeds(10, 40))
 def test_refusals_are_hails_where_the_cluster_is_sound(seed: int, tmp_path: Path) -> None:
     message = cluster(seed, "allocate-pair", "--offline=0", "--fill=.9", "--per-node=14")
     theirs, ours = hail(message, tmp_path), steward(message)
@@ -77,7 +77,7 @@ def test_refusals_are_hails_where_the_cluster_is_sound(seed: int, tmp_path: Path
         assert hail(message, tmp_path, "--no-capacity-checks")["success"]
 
 
-@pytest.mark.parametrize("seed", range(often(6, 40)))
+@pytest.mark.parametrize("seed", seeds(6, 40))
 def test_a_batch_never_places_fewer(seed: int, tmp_path: Path) -> None:
     message = cluster(seed, "multi-allocate")
     theirs, ours = hail(message, tmp_path), steward(message)
@@ -91,7 +91,7 @@ def test_a_batch_never_places_fewer(seed: int, tmp_path: Path) -> None:
 
 def test_one_offline_node_does_not_stop_drbd(tmp_path: Path) -> None:
     placed = refused_by_hail = 0
-    number = often(16, 48)
+    number = often(16, 48, 16)
     for seed in range(number):
         mix = "drbd=1" if seed % 2 else "drbd=7,plain=2,ext=1"
         message = generate(

@@ -174,7 +174,7 @@ def test_each_figure(figure: str, node: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", REQUESTS)
-@settings(max_examples=often(5, 200), deadline=None)
+@settings(max_examples=often(5, 200))
 @given(data=st.data())
 def test_each_subset(name: str, data: st.DataObject) -> None:
     message = captured(name)

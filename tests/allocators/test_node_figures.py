@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from front import Front
 
 FIGURES = DATA / "figures"
-ODD = "(no disks are placed on n2.test: less disk in use than instances have)"
+ODD = "(n2.test used last: less disk in use than instances have)"
 
 
 def message(name: str) -> dict[str, Any]:
@@ -44,11 +44,14 @@ def test_a_request_for_a_local_template_has_the_right_figures(tmp_path: Path) ->
     assert steward(request)["result"] == hail(request, tmp_path)["result"] == ["n4.test", "n2.test"]
 
 
-def test_figures_of_other_storage_are_known_for_no_node() -> None:
-    """Where most nodes with drbd instances report less in use, no disk is checked."""
+def test_figures_mean_the_same_on_all_nodes_and_on_few(tmp_path: Path) -> None:
+    """Nothing is in use on any node: what is free is what the node says."""
     request = message("evacuate-one-odd-node")
     for node in request["nodes"].values():
         node["free_disk"] = node["total_disk"]
+    assert steward(request)["result"] == hail(request, tmp_path)["result"]
+    for node in request["nodes"].values():
+        node["free_disk"] = node["total_disk"] = 0
     answer = steward(request)
     assert answer["result"][1] == []
     assert answer["info"].endswith("was not checked: the request has no figures on it)")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from ask import hail, need_hail, outcome
 from clusters import KINDS, cluster, generate
-from thorough import often
+from thorough import seeds
 
 from ganeti_steward.core.config.values import Allocators, Config
 from ganeti_steward.core.model.answer import Answer
@@ -31,14 +31,14 @@ def packed(message: Message, *options: str) -> Any:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("seed", range(often(3, 12)))
+@pytest.mark.parametrize("seed", seeds(3, 12))
 def test_answers_where_balanced_does(kind: str, seed: int) -> None:
     message = cluster(seed, kind)
     assert type(outcome(message, config=PACKED)) is type(outcome(message))
 
 
 @pytest.mark.parametrize("kind", ["allocate-one", "allocate-pair"])
-@pytest.mark.parametrize("seed", range(often(10, 40)))
+@pytest.mark.parametrize("seed", seeds(10, 40))
 def test_hail_takes_the_same_nodes(tmp_path: Path, kind: str, seed: int) -> None:
     """Where nothing else is left to it, hail finds the place legal."""
     need_hail()

@@ -9,7 +9,7 @@ from greedy import greedy_score
 from installed import need
 from test_balance_cases import planned
 from test_beside_hbal import WANTED
-from thorough import often
+from thorough import often, seeds
 
 from ganeti_steward.allocators.jobs.job_sets import job_sets
 from ganeti_steward.allocators.text_format import read_text
@@ -58,7 +58,7 @@ def test_another_order_of_hbals_moves_copies_less() -> None:
     assert result.legal
 
 
-@pytest.mark.parametrize("seed", range(often(4, 100)))
+@pytest.mark.parametrize("seed", seeds(4, 100))
 def test_a_set_may_be_done_in_any_order(seed: int) -> None:
     """No order of the jobs of a set breaks a rule or leaves anything newly stuck."""
     cluster = read_text(tiny(seed))

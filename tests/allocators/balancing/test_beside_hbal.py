@@ -14,7 +14,7 @@ from clusters import generate
 from hbal_plan import run_hbal
 from installed import need
 from test_balance_cases import planned
-from thorough import often
+from thorough import often, seeds
 
 from ganeti_steward.allocators.balancing.planning import plan
 from ganeti_steward.allocators.jobs.operations import nodes_after
@@ -44,7 +44,7 @@ WANTED: Final = (
 )
 
 
-@pytest.mark.parametrize("seed", range(often(6, 80)))
+@pytest.mark.parametrize("seed", seeds(6, 80))
 def test_never_behind_hbal(seed: int) -> None:
     """No worse in the end, and no more copied to get where hbal ends."""
     need("hbal")
@@ -54,7 +54,7 @@ def test_never_behind_hbal(seed: int) -> None:
     assert compared(f"seed {seed}", text, request, options).faults == []
 
 
-@pytest.mark.parametrize("seed", range(often(4, 80)))
+@pytest.mark.parametrize("seed", seeds(4, 80))
 def test_middling_groups_are_not_behind_hbal(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Groups as large as hbal's path is followed in, with fewer other searches."""
     need("hbal")

@@ -11,7 +11,7 @@ import orjson
 import pytest
 from asserting import some
 from clusters import generate
-from thorough import often
+from thorough import seeds
 
 from ganeti_steward.allocators.balancing.group_model import GroupModel
 from ganeti_steward.allocators.balancing.planning.group import movable
@@ -24,6 +24,7 @@ from ganeti_steward.allocators.score.score import Scorer
 from ganeti_steward.allocators.state.load import load
 from ganeti_steward.allocators.state.state import State
 from ganeti_steward.core.iallocator.message import read_message
+from ganeti_steward.core.model.cluster import Cluster
 from ganeti_steward.core.model.requests import Balance
 from ganeti_steward.core.model.site_rules import NoSiteRules
 
@@ -62,7 +63,10 @@ class Case:
             *(more or FEATURES[seed % len(FEATURES)]),
         )
         message["request"] = {"type": "balance"}
-        cluster, _ = read_message(orjson.dumps(message))
+        self.read(read_message(orjson.dumps(message))[0])
+
+    def read(self, cluster: Cluster) -> None:
+        """Begin again with a cluster."""
         self.state = load(cluster, None, 4096)
         self.members = self.state.frame.group == 0
         self.nodes = np.flatnonzero(self.members)
@@ -77,7 +81,7 @@ class Case:
         return int(self.nodes[primary]), int(self.nodes[secondary]) if secondary >= 0 else -1
 
 
-@pytest.mark.parametrize("seed", range(often(30, 60)))
+@pytest.mark.parametrize("seed", seeds(30, 60))
 def test_moves_gain_what_they_say(seed: int) -> None:
     case = Case(seed)
     before = case.model.score
@@ -98,7 +102,7 @@ def test_moves_gain_what_they_say(seed: int) -> None:
         assert case.model.score == pytest.approx(before, abs=1e-8)
 
 
-@pytest.mark.parametrize("seed", range(often(30, 60)))
+@pytest.mark.parametrize("seed", seeds(30, 60))
 def test_what_a_group_model_allows_the_rules_allow(seed: int) -> None:
     """And the other way round, but for what a model sees more narrowly."""
     case = Case(seed)
@@ -141,7 +145,7 @@ FULL: Final = (
 
 
 @pytest.mark.parametrize("full", FULL, ids=lambda options: options[0])
-@pytest.mark.parametrize("seed", range(often(8, 60)))
+@pytest.mark.parametrize("seed", seeds(8, 60))
 def test_an_announced_instance_may_move_as_the_rules_allow(
     seed: int, full: tuple[str, ...]
 ) -> None:
@@ -154,7 +158,38 @@ def test_an_announced_instance_may_move_as_the_rules_allow(
             assert mine == fits, (kind, instance)
 
 
-@pytest.mark.parametrize("seed", range(often(30, 60)))
+def edges(case: Case, instance: int, node: int) -> Iterator[dict[str, int]]:
+    """Figures of a node with which a limit is kept, reached or missed by 1 MiB."""
+    demand = case.residents[instance].demand
+    primary, needed = case.model.primary[instance], case.model.needed[node]
+    kept = case.model.reserved[node, primary] + demand.reserve
+    for more in (-1, 0, 1):
+        for memory in (demand.use, demand.use + needed, demand.reserve, kept, kept + demand.use):
+            yield {"free_memory": max(int(memory) + more, 0)}
+        yield {"free_disk": max(demand.disk + more, 0)}
+
+
+@pytest.mark.parametrize("seed", seeds(20, 60))
+def test_at_each_limit_a_group_model_and_the_rules_agree(seed: int) -> None:
+    case = Case(seed, "--fill=.5", *(("--drained=1",) if seed % 2 else ()))
+    cluster, tried = case.state.frame.cluster, 0
+    paired = np.flatnonzero(case.model.figures.drbd).tolist()
+    for instance in case.rng.sample(paired, min(2, len(paired))):
+        others = [int(case.model.secondary[instance]), case.rng.randrange(len(case.nodes))]
+        for node in others:
+            for figures in edges(case, instance, node):
+                at = int(case.nodes[node])
+                nodes = list(cluster.nodes)
+                nodes[at] = nodes[at]._replace(**figures)
+                case.read(cluster.replace(nodes=nodes))
+                for kind, mine, fits in both_verdicts(case, instance):
+                    assert mine == fits, (kind, instance, node, figures)
+                    tried += 1
+            case.read(cluster)
+    assert tried or not paired
+
+
+@pytest.mark.parametrize("seed", seeds(30, 60))
 def test_exchanges_gain_what_they_say(seed: int) -> None:
     case = Case(seed)
     if case.model.tags.carried:

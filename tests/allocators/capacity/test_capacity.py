@@ -14,7 +14,7 @@ import pytest
 from cluster_text import to_text
 from clusters import generate
 from installed import need
-from thorough import often
+from thorough import often, seeds
 
 from ganeti_steward.allocators.capacity.headroom import Headroom
 from ganeti_steward.allocators.capacity.headroom_search import (
@@ -120,7 +120,7 @@ def hspace(message: Message, path: Path, *options: str) -> int:
 
 
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("seed", range(1, 1 + often(1, 2)))
+@pytest.mark.parametrize("seed", seeds(1, 2, 1))
 def test_never_fewer_than_hspace(case: str, seed: int, tmp_path: Path) -> None:
     options, template, shared = CASES[case]
     message = cluster(f"--seed={seed}", *options, template=template)

@@ -13,7 +13,7 @@ import pytest
 from fixed_plan import calls, install
 from installed import need
 from text_output import write_text
-from thorough import often
+from thorough import seeds
 from worlds import instance as made
 from worlds import node as plain_node
 from worlds import with_cluster_tags, world
@@ -55,7 +55,8 @@ def variables(text: str, prefix: str) -> dict[str, str]:
     return {name[len(prefix) :]: value for name, _, value in lines}
 
 
-@pytest.mark.parametrize("seed", range(often(12, 25)))
+@pytest.mark.usefixtures("htools_n1")
+@pytest.mark.parametrize("seed", seeds(12, 25))
 def test_beside_hcheck(front: Front, tmp_path: Path, seed: int) -> None:
     """Its counts, but for instances with an unusable secondary: it counts nodes there."""
     text = tmp_path / "cluster.text"
@@ -198,6 +199,23 @@ def test_instances_that_do_not_run_as_they_should(front: Front, tmp_path: Path) 
         "error: 1 instance has an error status: db (ERROR_up)\n"
     )
     assert kinds(front, *cluster) == {"down": ["gone", "web"], "status": ["db"]}
+
+
+def test_stopped_instances_need_not_run() -> None:
+    """Ganeti has the same status for them where their node does not answer, or is offline."""
+    cluster = world(
+        [plain_node("node1"), plain_node("node2")],
+        [
+            made("gone", "node1", "node2", status="ERROR_nodedown"),
+            made("stopped", "node1", "node2", status="ERROR_nodedown", up=False),
+            made("left", "node2", "node1", status="ERROR_nodeoffline", up=False),
+        ],
+    ).cluster
+    assert {one.name: one.down for one in cluster.instances} == {
+        "gone": True,
+        "left": False,
+        "stopped": False,
+    }
 
 
 def test_offline_nodes_with_primaries(front: Front) -> None:

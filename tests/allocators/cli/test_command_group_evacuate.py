@@ -108,7 +108,7 @@ def with_plain() -> tuple[Message, str]:
     return message, name
 
 
-@pytest.mark.parametrize("option", [(), ("-C",), ("-X",)])
+@pytest.mark.parametrize("option", [(), ("-C",), ("-X", "--yes")])
 def test_all_or_nothing(front: Front, tmp_path: Path, option: tuple[str, ...]) -> None:
     message, name = with_plain()
     queue = Queue(message)
@@ -131,7 +131,7 @@ def test_partial(front: Front, tmp_path: Path) -> None:
     queue = Queue(message)
     options = ("group-evacuate", "group00", "--partial")
     with luxid(tmp_path, queue.luxi) as daemon:
-        done = front(*options, "-X", "--luxi-socket", daemon.path)
+        done = front(*options, "-X", "--yes", "--luxi-socket", daemon.path)
     # What could be done was done, and yet the group is not empty.
     assert done.status == 1
     moved = {job[0]["instance_name"] for job in queue.jobs.values()}
@@ -181,7 +181,7 @@ def test_running(front: Front, tmp_path: Path) -> None:
     message = cluster()
     queue = Queue(message)
     with luxid(tmp_path, queue.luxi) as daemon:
-        done = front("group-evacuate", "group00", "-X", "--luxi-socket", daemon.path)
+        done = front("group-evacuate", "group00", "-X", "--yes", "--luxi-socket", daemon.path)
     assert done.status == 0
     _, _, jobs = plan(front, message)
     submitted = [
@@ -206,7 +206,7 @@ def test_running_through_rapi(front: Front) -> None:
     queue = Queue(message)
     with rapi(queue.rapi) as server:
         options = ("--rapi", server.host, "--rapi-insecure")
-        done = front("group-evacuate", "group00", "-X", *options)
+        done = front("group-evacuate", "group00", "-X", "--yes", *options)
     assert done.status == 0
     _, _, jobs = plan(front, message)
     assert len(queue.jobs) == sum(len(job) for job in jobs)
@@ -220,7 +220,7 @@ def test_a_failing_job_stops_the_run(front: Front, tmp_path: Path) -> None:
     name: str = jobs[0][0]["instance_name"]
     queue = Queue(message, **{name.partition(".")[0]: "error"})
     with luxid(tmp_path, queue.luxi) as daemon:
-        done = front("group-evacuate", "group00", "-X", "--luxi-socket", daemon.path)
+        done = front("group-evacuate", "group00", "-X", "--yes", "--luxi-socket", daemon.path)
     assert done.status == 1
     assert "error (the disk is gone)" in done.out
     assert f"\nfailed: {name}: " in done.out

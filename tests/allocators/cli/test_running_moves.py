@@ -207,6 +207,15 @@ def test_a_terminal_can_confirm(front: Front, tmp_path: Path) -> None:
     assert float(reached) < float(before)
 
 
+def test_without_a_terminal_nothing_is_run(front: Front, tmp_path: Path) -> None:
+    stand_in = StandIn(cluster())
+    with serving(tmp_path, stand_in) as client:
+        done = front("balance", "-X", "--luxi-socket", socket_of(client))
+    assert done.status == 1
+    assert done.err.endswith("-X has to be confirmed: run it on a terminal, or with --yes\n")
+    assert stand_in.submissions == []
+
+
 def test_nothing_is_confirmed_with_yes(front: Front, tmp_path: Path) -> None:
     stand_in = StandIn(cluster())
     with serving(tmp_path, stand_in) as client:
@@ -228,7 +237,7 @@ def test_the_cluster_cannot_be_read_afterwards(front: Front, tmp_path: Path) -> 
 
     with serving(tmp_path, stand_in := Leaving(cluster())) as client:
         source = ("--luxi-socket", socket_of(client))
-        done = front("balance", "-X", *source)
+        done = front("balance", "-X", "--yes", *source)
     assert done.status == 0
     assert stand_in.submissions
     last = done.out.splitlines()[-1]
@@ -260,7 +269,7 @@ def test_running_a_plan(front: Front, tmp_path: Path) -> None:
     install(front)
     queue = Queue(message)
     with luxid(tmp_path, queue.luxi) as daemon:
-        done = front("balance", "-X", "--luxi-socket", daemon.path)
+        done = front("balance", "-X", "--yes", "--luxi-socket", daemon.path)
     assert (done.status, done.err) == (0, "")
     planned = [job for jobs in plan(front, message)["job_sets"] for job in jobs]
     ran = [
@@ -280,7 +289,7 @@ def test_running_a_plan(front: Front, tmp_path: Path) -> None:
 def test_the_reason_a_user_gives(front: Front, tmp_path: Path) -> None:
     install(front)
     with luxid(tmp_path, Queue(two_groups()).luxi) as daemon:
-        front("balance", "-X", "--reason", "ticket 7", "--luxi-socket", daemon.path)
+        front("balance", "-X", "--yes", "--reason", "ticket 7", "--luxi-socket", daemon.path)
         submitted = [one for one in daemon.requests if one["method"] == "SubmitManyJobs"]
     reasons = [entry[:2] for entry in submitted[0]["args"][0][0][0]["reason"]]
     assert reasons == [["gnt:user", "ticket 7"], ["gnt:client:gnt-steward", "balance"]]
@@ -294,7 +303,7 @@ def test_a_failing_job_stops_the_run(front: Front, tmp_path: Path) -> None:
     install(front)
     queue = Queue(two_groups(), failing=1)
     with luxid(tmp_path, queue.luxi) as daemon:
-        done = front("balance", "-X", "--luxi-socket", daemon.path)
+        done = front("balance", "-X", "--yes", "--luxi-socket", daemon.path)
     assert done.status == 1
     assert len(queue.jobs) == 1
     assert "error (no room)" in done.out
@@ -305,5 +314,5 @@ def test_nothing_to_run(front: Front, tmp_path: Path) -> None:
     install(front)
     queue = Queue(two_groups())
     with luxid(tmp_path, queue.luxi) as daemon:
-        done = front("balance", "-X", "-l0", "--luxi-socket", daemon.path)
+        done = front("balance", "-X", "--yes", "-l0", "--luxi-socket", daemon.path)
     assert (done.status, queue.jobs) == (0, [])

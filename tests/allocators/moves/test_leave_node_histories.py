@@ -104,7 +104,7 @@ def check_reasons(found: NodeMoves, now: World, leaving: Leaving) -> None:
     assert found.after.one_copy == tuple(sorted(found.after.one_copy))
 
 
-@settings(max_examples=often(80, 4000), deadline=None)
+@settings(max_examples=often(80, 4000))
 @given(requests())
 def test_every_history(given: tuple[World, Leaving]) -> None:
     now, leaving = given

@@ -6,7 +6,7 @@ import random
 from itertools import combinations
 
 import pytest
-from thorough import often
+from thorough import seeds
 from worlds import instance, node, world
 
 from ganeti_steward.allocators.moves.leave_node import Leaving, NodeMoves, leave_node
@@ -27,7 +27,7 @@ def test_two_instances_that_leave_the_same_secondary_move_one_after_the_other() 
     assert {"n0", "n1"} < move.nodes
 
 
-@pytest.mark.parametrize("seed", range(often(12, 60)))
+@pytest.mark.parametrize("seed", seeds(12, 60))
 def test_moves_at_the_same_time_share_only_the_node_that_is_left(seed: int) -> None:
     """Nodes an instance leaves are used as well as those it goes to."""
     chance = random.Random(seed)

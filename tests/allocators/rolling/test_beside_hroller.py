@@ -10,7 +10,7 @@ import pytest
 from clusters import generate
 from installed import need
 from rolled import MODES, faults, hroller, shape
-from thorough import often
+from thorough import seeds
 
 from ganeti_steward.allocators.rolling.away import Away
 from ganeti_steward.allocators.rolling.fleet import MOVE, STOP, Fleet
@@ -34,7 +34,7 @@ def accepted(fleet: Fleet, rounds: list[list[str]]) -> bool:
     return True
 
 
-@pytest.mark.parametrize("seed", range(often(40, 250)))
+@pytest.mark.parametrize("seed", seeds(40, 250))
 def test_never_more_rounds_than_hroller(seed: int, tmp_path: Path) -> None:
     """On the same conditions; and every round is legal by a check of its own."""
     need("hroller")
@@ -52,7 +52,7 @@ def test_never_more_rounds_than_hroller(seed: int, tmp_path: Path) -> None:
     assert len(roll.rounds) <= len(theirs) or not accepted(Fleet(cluster, choice), theirs)
 
 
-@pytest.mark.parametrize("seed", range(often(10, 100)))
+@pytest.mark.parametrize("seed", seeds(10, 100))
 def test_limits_and_the_way_without_a_return(seed: int) -> None:
     """Rounds are no larger than requested, and each is legal after those before it."""
     cluster = read_text(make_cluster.to_text(generate(*shape(seed))))

@@ -9,7 +9,7 @@ import orjson
 import pytest
 from ask import announced_score, hail, need_hail, steward
 from clusters import cluster
-from thorough import often
+from thorough import seeds
 
 from ganeti_steward.allocators.score.cluster_score import score_after
 from ganeti_steward.core.iallocator.message import read_message
@@ -39,7 +39,7 @@ def test_as_announced(tmp_path: Path, kind: str, seed: int) -> None:
         assert score(message, place) == pytest.approx(announced_score(answer, place), abs=1e-7)
 
 
-@pytest.mark.parametrize("seed", range(often(4, 10)))
+@pytest.mark.parametrize("seed", seeds(4, 10))
 def test_the_order_does_not_matter(seed: int) -> None:
     message = cluster(seed, "multi-allocate")
     placed, failed = steward(message)["result"] or ([], [])
