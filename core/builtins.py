@@ -234,6 +234,8 @@ SHADOWS: Final = "ganeti_steward.plugins.shadow.shadows"
 
 #: Whether configuration and plugins of all nodes are alike.
 COMPARED_NODES: Final = "ganeti_steward.plugins.compared_nodes"
+#: What decides how the maintenance daemon of a node would act, as digests.
+DAEMON_PARTS: Final = "ganeti_steward.plugins.daemon_parts"
 #: What ``check`` reports of a live cluster in addition.
 CLUSTER_CHECKS: Final = "ganeti_steward.plugins.maintenance.cli.cluster_checks"
 

@@ -49,6 +49,15 @@ def _file(path: str) -> logging.Handler:
     return _File(path, encoding="utf-8", errors="backslashreplace")
 
 
+def to_standard_error(text: str) -> None:
+    """Print a line there; where nothing takes it, such as a closed pipe, it is dropped."""
+    try:
+        print(text, file=sys.stderr, flush=True)
+    except OSError:
+        # What is left in its buffer would be another error when the program ends.
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - it stays open
+
+
 def set_up(path: str, level: str, open_file: Callable[[str], logging.Handler] = _file) -> None:
     """Log to a file where its directory exists, else nowhere.
 
@@ -67,7 +76,7 @@ def set_up(path: str, level: str, open_file: Callable[[str], logging.Handler] = 
         except (OSError, ValueError):
             handler = logging.NullHandler()
         except StewardError as err:
-            print(f"Nothing is logged: {err}", file=sys.stderr)
+            to_standard_error(f"Nothing is logged: {err}")
     handler.setFormatter(Lines())
     logging.raiseExceptions = False
     # One file, also where a process that forks off sets it up again.
@@ -84,7 +93,7 @@ def set_up_service(path: str, level: str, open_file: Callable[[str], logging.Han
     set_up(path, level, open_file)
     fault = _file_fault(path) if path else ""
     if fault:
-        print(f"The log {path} cannot be used: {fault}", file=sys.stderr, flush=True)
+        to_standard_error(f"The log {path} cannot be used: {fault}")
     if sys.stderr.isatty():
         terminal = logging.StreamHandler(sys.stderr)
         terminal.setFormatter(Lines())

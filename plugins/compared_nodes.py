@@ -12,19 +12,17 @@ import shlex
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from functools import partial
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from ganeti_steward.core.builtins import built_in
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import StewardError, reason_of
 from ganeti_steward.core.ganeti import this_node
-from ganeti_steward.core.hooks.loading import entry_points, named_plugins
+from ganeti_steward.core.hooks.loading import named_plugins
 from ganeti_steward.core.json_reader import counted
 from ganeti_steward.core.process.program import run_program
+from ganeti_steward.plugins.daemon_parts import plugin_files
 
 SSH: Final = "/usr/bin/ssh"
 
@@ -49,7 +47,7 @@ def print_comparison(
 ) -> bool:
     """Print a line for each node whose values differ; whether all could be read and agree.
 
-    ``raw``: this node's file, None without one; ``plugins``: those of `plugin_files`; ``data``:
+    ``raw``: this node's file, None without one; ``plugins``: those of `plugin_digests`; ``data``:
     Ganeti's directory.  An offline node is named and does not count.  Raises StewardError.
     """
     nodes, same = other_nodes(data), 0
@@ -120,22 +118,11 @@ def _shown(values: Mapping[str, Any], key: str) -> str:
 # -- the files of one node
 
 
-def plugin_files(config: Config) -> Mapping[str, str]:
+def plugin_digests(config: Config) -> Mapping[str, str]:
     """Path -> SHA-256 of each Python file of plugins that are not built in; imports nothing."""
-    modules = {point.name: point.module for point in entry_points()}
     names = [one.name for one in named_plugins(config) if built_in(one.name) is None]
-    tops = {modules.get(name, name).partition(".")[0] for name in names}
-    files = sorted({file for top in tops for file in _files(top)})
+    files = sorted({file for name in names for file in plugin_files(name).values()})
     return {str(file): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
-
-
-def _files(name: str) -> Iterator[Path]:
-    with suppress(ImportError, ValueError):
-        if spec := find_spec(name):
-            for folder in spec.submodule_search_locations or ():
-                yield from Path(folder).rglob("*.py")
-            if spec.has_location and spec.origin and spec.origin.endswith(".py"):
-                yield Path(spec.origin)
 
 
 class NodeFile(NamedTuple):

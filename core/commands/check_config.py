@@ -78,7 +78,7 @@ def run(options: argparse.Namespace) -> int:
         nodes = builtins.module(builtins.COMPARED_NODES)
         plugins: Mapping[str, str] = {}
         with suppress(errors.StewardError):
-            plugins = nodes.plugin_files(load_config(path, _LOADING))
+            plugins = nodes.plugin_digests(load_config(path, _LOADING))
         if not nodes.print_comparison(os.path.abspath(path), raw, plugins):
             return errors.EXIT_FAILURE
     return errors.EXIT_FAILURE if faults else errors.EXIT_OK

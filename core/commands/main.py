@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import gc
-import io
 import logging
 import os
 import sys
@@ -19,9 +18,9 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 from ganeti_steward.core import log
 from ganeti_steward.core.commands import registry
 from ganeti_steward.core.commands.manual import Parser, add_subcommand, add_subcommands, fill_all
+from ganeti_steward.core.commands.output import checked_output
 from ganeti_steward.core.config.load import config_path, load_config
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_USAGE, StewardError
-from ganeti_steward.core.json_reader import printable
 from ganeti_steward.core.version import VERSION
 
 _VERSION: Final = ("-V", "--version")
@@ -76,20 +75,21 @@ def _add_arguments(one: registry.Registered, parser: argparse.ArgumentParser) ->
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit status."""
+    with checked_output():
+        return _main(arguments)
+
+
+def _main(arguments: Sequence[str] | None) -> int:
     _use_log_file()
     given = list(sys.argv[1:] if arguments is None else arguments)
     word = next((word for word in given if not word.startswith("-")), "")
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        # A name that the terminal cannot show is no reason to stop.
-        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         status = _run(given, word)
         sys.stdout.flush()
     except StewardError as err:
         if isinstance(err, registry.CommandFailed):
             _log.error("%s", err, exc_info=err.__cause__)
-        text = "\n".join(map(printable, str(err).split("\n")))
-        print(f"gnt-steward {word}: {text}", file=sys.stderr)
+        print(f"gnt-steward {word}: {err}", file=sys.stderr)
         return err.exit_status
     except BrokenPipeError:
         # The reader went away (| head); the output is no longer needed.

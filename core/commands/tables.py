@@ -12,8 +12,9 @@ import sys
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Final, TextIO
+from typing import Any, Final, TextIO
 
+from ganeti_steward.core.commands.output import ours
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.json_reader import printable
 
@@ -49,7 +50,7 @@ def table(
     shown = [*([] if no_headers else [headings]), *rows]
     lines = [[printable(cell) for cell in line] for line in shown]
     if separator is not None:
-        return "".join(separator.join(line) + "\n" for line in lines)
+        return "".join(ours(separator).join(line) + "\n" for line in lines)
     widths = [max((len(line[i]) for line in lines), default=0) for i in range(len(headings))]
     text = []
     for line in lines:
@@ -102,7 +103,7 @@ def print_notes(notes: Iterable[str]) -> None:
 
 def print_messages(texts: Iterable[str]) -> None:
     """Sentences on standard error: wrapped on a terminal, otherwise each in one line."""
-    for text in texts:
+    for text in map(printable, texts):
         width = terminal_width(sys.stderr)
         line = f"{text}\n" if width is None or len(text) <= width else wrapped(text, width)
         sys.stderr.write(line)
@@ -146,11 +147,18 @@ def print_json(data: object) -> None:
     import orjson  # few commands print it
 
     try:
-        raw = orjson.dumps(data, option=orjson.OPT_INDENT_2)
+        text = orjson.dumps(data, option=orjson.OPT_INDENT_2).decode()
     except orjson.JSONEncodeError:
         # Numbers of more than 64 bits, as others may have written them, or halves of a text.
-        raw = json.dumps(data, indent=2).encode()
-    sys.stdout.buffer.write(raw + b"\n")
+        text = json.dumps(data, indent=2, default=_members)
+    sys.stdout.write(f"{text}\n")
+
+
+def _members(value: Any) -> dict[str, Any]:
+    """Those of a dataclass, as orjson writes it."""
+    from dataclasses import fields  # nearly no output needs it
+
+    return {field.name: getattr(value, field.name) for field in fields(value)}
 
 
 def print_fields(

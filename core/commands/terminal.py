@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Final, TextIO
 
+from ganeti_steward.core.json_reader import printable
+
 #: Seconds before the line is shown, and between two looks at it.
 _QUIET: Final = 2.0
 _STEP: Final = 0.5
@@ -77,7 +79,7 @@ class _Line:
         while not self._over.wait(pause):
             self._shown, pause = True, _STEP
             words = self._what if isinstance(self._what, str) else self._what()
-            text = f"{words} ... {self._clock() - self._began:.0f} s"
+            text = f"{printable(words)} ... {self._clock() - self._began:.0f} s"
             self._write(f"{_CLEAR}{text[: self._columns() - 1]}")
 
     def _columns(self) -> int:

@@ -18,9 +18,21 @@ from ganeti_steward.core.safe_files import UnsafeFile, read_trusted
 _LONGEST: Final = 2**24
 
 
+def _start_directory() -> str:
+    try:
+        return os.getcwd()
+    except OSError:
+        # It was removed; nothing relative can be found there.
+        return "/"
+
+
+#: Where the program was started: a daemon changes its directory, and starts children elsewhere.
+_START: Final = _start_directory()
+
+
 def config_path(environment: Mapping[str, str] = os.environ) -> str:
-    """The file that is read."""
-    return environment.get(ENVIRONMENT) or DEFAULT_PATH
+    """The file that is read; absolute."""
+    return os.path.join(_START, environment.get(ENVIRONMENT) or DEFAULT_PATH)
 
 
 def load_config(path: str, needs: Collection[str] | None = None) -> Config:

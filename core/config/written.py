@@ -20,9 +20,9 @@ def config_text(config: Config) -> str:
     for path, section in _sections(config):
         kind, _, name = path.partition(".")
         if name:
-            table.setdefault(kind, {})[name] = _table(section)
+            table.setdefault(kind, {})[name] = section_table(section)
         else:
-            table[kind] = _table(section)
+            table[kind] = section_table(section)
     table |= {name: getattr(config, name) for name in ("weigh", "plugin", "collector")}
     return "".join(f"{name} = {toml(one)}\n" for name, one in table.items())
 
@@ -34,7 +34,7 @@ def _sections(config: Config) -> Iterator[tuple[str, Any]]:
     yield from config.sections.items()
 
 
-def _table(section: Any) -> dict[str, Any]:
+def section_table(section: Any) -> dict[str, Any]:
     """The keys of a section with their values."""
     found: dict[str, Any] = {}
     for key in keys(type(section)):

@@ -16,7 +16,7 @@ from typing import Any, Final, Self
 from ganeti_steward.core.errors import RefusedByGaneti, StewardError
 from ganeti_steward.core.ganeti.jobs import Submitted, error_text, job_state, one_line
 from ganeti_steward.core.ganeti.reasons import USER, Reason, ascii_fault, with_reasons
-from ganeti_steward.core.ganeti.shapes import checked, job_number, returned_by
+from ganeti_steward.core.ganeti.shapes import ClusterInfo, checked, job_number, returned_by
 from ganeti_steward.core.ganeti.this_node import SOCKET
 from ganeti_steward.core.json_nesting import LONGEST, load_lenient
 from ganeti_steward.core.model.job_state import JobState
@@ -157,7 +157,7 @@ class Luxi:
         """What is known of the cluster as a whole."""
         info: dict[str, Any] = self.call("QueryClusterInfo")
         with returned_by(self.where):
-            return checked("cluster", info)
+            return ClusterInfo(self.where, info)
 
     def rows(
         self, what: str, fields: Sequence[str], condition: Sequence[object] | None = None

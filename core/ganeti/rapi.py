@@ -20,7 +20,7 @@ from ganeti_steward.core.errors import RefusedByGaneti, StewardError
 from ganeti_steward.core.ganeti import rapi_access
 from ganeti_steward.core.ganeti.jobs import Submitted, job_state, one_line
 from ganeti_steward.core.ganeti.reasons import ascii_fault, escaped
-from ganeti_steward.core.ganeti.shapes import checked, job_number, returned_by
+from ganeti_steward.core.ganeti.shapes import ClusterInfo, checked, job_number, returned_by
 from ganeti_steward.core.http_session import Session, read_whole
 from ganeti_steward.core.json_nesting import LONGEST, load_lenient
 from ganeti_steward.core.model import opcodes
@@ -165,7 +165,7 @@ class Rapi:
     def info(self) -> dict[str, Any]:
         """What is known of the cluster as a whole."""
         with returned_by(self.where):
-            return checked("cluster", self.call("GET", "info"))
+            return ClusterInfo(self.where, self.call("GET", "info"))
 
     def rows(self, what: str, fields: Sequence[str]) -> list[dict[str, Any]]:
         """All objects of one kind; a field without a value, or not reported here, is None."""

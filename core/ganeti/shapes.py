@@ -57,7 +57,7 @@ _KINDS: Final[Mapping[str, Mapping[str, _Kind]]] = {
         **dict.fromkeys(("tags", "enabled_disk_templates", "enabled_hypervisors"), _TEXTS),
         **dict.fromkeys(("candidate_pool_size", "max_running_jobs"), _WHOLE),
         **dict.fromkeys(("volume_group_name", "file_storage_dir", "default_iallocator"), _TEXT),
-        "beparams": _OBJECT,
+        "beparams": lambda value: type(value) is dict and type(value.get("default")) is dict,
     },
     "group": {
         **dict.fromkeys(("uuid", "name", "alloc_policy"), _TEXT),
@@ -95,6 +95,14 @@ _KINDS: Final[Mapping[str, Mapping[str, _Kind]]] = {
     "job": {"id": _WHOLE, "status": _TEXT},
     "filter": {"uuid": _TEXT},
 }
+#: What is known of every cluster.
+_ALWAYS: Final = frozenset(
+    ("cluster", field)
+    for field in (
+        *("tags", "enabled_disk_templates", "enabled_hypervisors", "beparams"),
+        "candidate_pool_size",
+    )
+)
 #: A forthcoming instance may have no name yet.
 _REQUIRED: Final = {"group": "name", "network": "name", "node": "name", "job": "id"}
 _NONE: Final[Mapping[str, _Kind]] = MappingProxyType({})
@@ -105,11 +113,23 @@ def checked(what: str, row: _Row) -> _Row:
     kinds = _KINDS.get(what, _NONE)
     for field, value in row.items():
         if value is None:
-            if field in ("uuid", _REQUIRED.get(what)):
+            if field in ("uuid", _REQUIRED.get(what)) or (what, field) in _ALWAYS:
                 raise ValueError(f"a {what} without {field}")
         elif field in kinds and not kinds[field](value):
             raise ValueError(f"{describe(value)} as {field} of a {what}")
     return row
+
+
+class ClusterInfo(dict[str, Any]):
+    """What is known of a cluster as a whole; what should be there and is not is a StewardError."""
+
+    def __init__(self, where: str, info: _Row) -> None:
+        """``where``: the daemon.  Raises ValueError where a field is of another type."""
+        self._where = where
+        super().__init__(checked("cluster", info))
+
+    def __missing__(self, field: str) -> Any:
+        raise StewardError(f"{self._where}: this is not what Ganeti 3 returns (no {field})")
 
 
 def job_number(value: object) -> int:

@@ -23,7 +23,8 @@ DISKLESS = "diskless"
 #: Templates in the words of Ganeti, by what matters for placement (allocation 2.5).
 INTERNALLY_MIRRORED = frozenset({"drbd"})
 EXTERNALLY_MIRRORED = frozenset({DISKLESS, "sharedfile", "blockdev", "rbd", "ext", "gluster"})
-NOT_MIRRORED = frozenset({"plain", "file"})
+FILE = "file"
+NOT_MIRRORED = frozenset({"plain", FILE})
 #: The only templates that take disk space and spindles of a node.
 LOCAL_STORAGE = frozenset({"drbd", "plain"})
 DISK_TEMPLATES = INTERNALLY_MIRRORED | EXTERNALLY_MIRRORED | NOT_MIRRORED
@@ -45,6 +46,10 @@ DISK_FIGURES = ("total_disk", "free_disk", *SPINDLE_FIGURES)
 
 #: The condition of a node without figures that every instance needs.
 SILENT = "silent"
+#: Ganeti's statuses of instances that do not run; only some of them should.
+NOT_RUNNING = ("ERROR_down", "ERROR_nodedown", "ERROR_nodeoffline")
+#: Only of those that should run.
+_DOWN = NOT_RUNNING[0]
 
 
 class Spec(NamedTuple):
@@ -285,6 +290,14 @@ class Instance(NamedTuple):
     def status(self) -> str:
         """Ganeti's word for it, such as running, ADMIN_down or ERROR_nodedown; empty: not sent."""
         return self.sent.text("status")
+
+    @property
+    def down(self) -> bool:
+        """Whether it should run, and Ganeti says that it does not.
+
+        Of a node that is offline, or does not answer, Ganeti says so about stopped instances, too.
+        """
+        return self.status == _DOWN or (self.up and self.status in NOT_RUNNING)
 
     @property
     def os(self) -> str:

@@ -21,11 +21,15 @@ class RateLimitedLog:
         self._next = float("-inf")
         self._lock = threading.Lock()
 
-    def warning(self, text: str) -> None:
-        """Log it, unless there was a warning shortly before."""
+    def warning(self, text: str, cause: BaseException | None = None) -> bool:
+        """Log it, unless there was a warning shortly before; whether it was logged.
+
+        ``cause``: an error whose traceback follows.
+        """
         with self._lock:
             now = self._clock()
             if now < self._next:
-                return
+                return False
             self._next = now + PAUSE
-        self._log.warning("%s", text)
+        self._log.warning("%s", text, exc_info=cause)
+        return True

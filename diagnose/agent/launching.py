@@ -35,9 +35,10 @@ from ganeti_steward.core.process.frames import unpacked
 from ganeti_steward.core.process.memory_lock import keep_small, lock_memory
 from ganeti_steward.core.process.supervisor import Limits, forked_supervisor, write_result
 from ganeti_steward.diagnose.agent.launcher import OUTPUT_LIMIT, READY, Repair, Request
-from ganeti_steward.diagnose.config.sections import Diagnose
+from ganeti_steward.diagnose.config.sections import Agent, Diagnose
 from ganeti_steward.diagnose.run.files import Busy
 from ganeti_steward.diagnose.run.loading import sources
+from ganeti_steward.diagnose.run.report import daemon_parts
 from ganeti_steward.diagnose.run.running import diagnose_node
 from ganeti_steward.diagnose.sources import whitelist
 
@@ -74,7 +75,11 @@ def main() -> None:
     channel = socket.socket(fileno=int(sys.argv[1]))
     channel.set_inheritable(False)
     find_node = partial(this_node, *sys.argv[3:5])
-    known = KnownAtStart(load_config(config_path(), SELF_DIAGNOSIS), find_node(), find_node)
+    try:
+        config = load_config(config_path(), SELF_DIAGNOSIS)
+    except StewardError as err:
+        sys.exit(f"gnt-steward agent: the diagnosing process cannot be started: {err}")
+    known = KnownAtStart(config, find_node(), find_node)
     _set_up_log(known.config)
     _preload(known.config)
     descendants.become_subreaper()
@@ -192,7 +197,12 @@ def _diagnosed(known: KnownAtStart) -> bytes:
     else:
         _set_up_log(config)
     try:
-        run = diagnose_node(config.section(Diagnose), sources(config), node=partial(_node, known))
+        run = diagnose_node(
+            config.section(Diagnose),
+            sources(config),
+            node=partial(_node, known),
+            daemon=partial(daemon_parts, config.section(Agent).key_file),
+        )
     except Busy:
         return b""
     return canonical(run.report) + b"\n"

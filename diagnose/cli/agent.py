@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import ipaddress
 import logging
+import os
 import secrets
 import signal
 import sys
@@ -29,7 +30,7 @@ from ganeti_steward.core.ganeti.this_node import (
     own_names,
     this_node,
 )
-from ganeti_steward.core.log import set_up_service
+from ganeti_steward.core.log import set_up_service, to_standard_error
 from ganeti_steward.core.node_agent.protocol import CommandEnd, RepairRequest
 from ganeti_steward.core.process.descendants import end_children
 from ganeti_steward.core.process.memory_lock import keep_small, lock_memory
@@ -124,12 +125,12 @@ def run(options: argparse.Namespace) -> int:
     launcher = Launcher(
         {**ENVIRONMENT, CONFIG: config_path()},
         lock_memory=locks,
-        data=options.data,
+        data=os.path.abspath(options.data),
         node_name=options.node_name,
     )
     ending = threading.Event()
     limit = settings.repair_time_limit
-    execute = executor(launcher, options.repair_directory, limit, ending.is_set)
+    execute = executor(launcher, os.path.abspath(options.repair_directory), limit, ending.is_set)
     application = _application(config, reports, is_this_node, execute)
     names = (*own_names(options.data, options.node_name), *config.section(Http).names)
     server = Server(application, listener, LIMITS, names, application.reads_body)
@@ -206,7 +207,7 @@ def _check_key(settings: Agent) -> None:
         _log.warning("%s", text)
         if not sys.stderr.isatty():
             # It is there already, as a line of the log.
-            print(f"gnt-steward agent: {text}", file=sys.stderr, flush=True)
+            to_standard_error(f"gnt-steward agent: {text}")
 
 
 def _end_by_signals(server: Server, ending: threading.Event) -> None:

@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from types import FrameType
 from typing import Final, NoReturn
 
@@ -32,6 +33,7 @@ from ganeti_steward.diagnose.model.diagnosis import Diagnosis
 from ganeti_steward.diagnose.model.hysteresis import Waiting
 from ganeti_steward.diagnose.run.files import Busy, write_file
 from ganeti_steward.diagnose.run.loading import sources, this_machine
+from ganeti_steward.diagnose.run.report import daemon_parts
 from ganeti_steward.diagnose.run.running import Run, diagnose_node
 
 #: Exit status where another run is under way: "try again later" of sysexits.
@@ -161,7 +163,12 @@ def _diagnosed(options: argparse.Namespace, config: Config) -> Run:
     log.set_up(config.log.file, config.log.level)
     with _stoppable():
         chosen = sources(config, this_machine if options.no_state else None)
-        run = diagnose_node(config.section(Diagnose), chosen, keep=not options.no_state)
+        run = diagnose_node(
+            config.section(Diagnose),
+            chosen,
+            keep=not options.no_state,
+            daemon=partial(daemon_parts, config.section(Agent).key_file),
+        )
     if options.verbose:
         for line in _verbose(run):
             print(printable(line), file=sys.stderr)

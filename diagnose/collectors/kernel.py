@@ -45,9 +45,11 @@ _RECORD: Final = re.compile(
     r"([0-9]{1,9}),[0-9]{1,20},([0-9]{1,20}),[^;\n]*;([^\n]*)(?:\n.*)?", re.DOTALL
 )
 
-#: Priorities of the kernel's own warnings and worse: higher ones are of no matter, or of programs,
-#: which may write to the log too, but not in the kernel's name.
+#: Priorities of the kernel's own warnings and worse; programs, which may write to the log too, have
+#: 8 and more.
 _WARNING: Final = 4
+#: The kernel reports some fatal errors as mere information.
+_INFORMATION: Final = 6
 
 #: A device or a filesystem's device in a message.
 _DEVICE: Final = r"(?P<device>[A-Za-z0-9_!:.-]+)"
@@ -65,7 +67,12 @@ class MessageKind(NamedTuple):
     """what is broken, where the message names no device"""
     fault: str
     pattern: re.Pattern[str]
+    priority: int = _WARNING
+    """up to which a message counts"""
 
+
+_FIRMWARE: Final = "uncorrected error reported by the firmware"
+_PCI: Final = "fatal PCI Express error"
 
 #: Patterns by family, by what is broken where they name no device, and by fault.  Where a message
 #: starts is part of its pattern: further on, names of processes and of files may stand, which are
@@ -77,7 +84,7 @@ _PATTERNS: Final[Mapping[tuple[str, str, str], tuple[str, ...]]] = {
         r"[2367abef][0-9a-f]{15}$",
         r"\[Hardware Error\]: (?:Uncorrected, software \w+ error|System Fatal error)\.",
     ),
-    ("machine_check", "cpu", "uncorrected error reported by the firmware"): (
+    ("machine_check", "cpu", _FIRMWARE): (
         r"(?:\{[0-9]+\})?\[Hardware Error\]:\s+event severity: (?:fatal|recoverable)$",
     ),
     ("memory", "memory", "uncorrected memory error"): (
@@ -85,7 +92,9 @@ _PATTERNS: Final[Mapping[tuple[str, str, str], tuple[str, ...]]] = {
         r"Memory failure: 0x[0-9a-f]+: ",
         r"mce: Uncorrected hardware memory error in ",
     ),
-    ("pci", "pci", "fatal PCI Express error"): (
+    ("pci", "pci", _PCI): (
+        # The device with the error; its port has the message that is below.
+        r"\S+ DEVICE: (?:AER: )?PCIe Bus Error: severity=Uncorrected \(Fatal\),",
         r"\S+ DEVICE: AER: (?:Multiple )?Uncorrect(?:ed|able) \(Fatal\) error",
     ),
     ("nvme", "nvme", "controller failed"): (
@@ -130,7 +139,8 @@ _PATTERNS: Final[Mapping[tuple[str, str, str], tuple[str, ...]]] = {
         r"\S+ \S+ DEVICE: NETDEV WATCHDOG: ",
     ),
     ("hba", "hba", "controller failed"): (
-        r"megaraid_sas DEVICE: (?:Found FW in FAULT state|.*crit error)",
+        r"megaraid_sas DEVICE: (?:(?:SR-IOV )?(?:Found )?FW in FAULT state"
+        r"|Controller in crit error|Hardware critical error)",
         r"(?P<device>mpt[23]sas_cm[0-9]+): fault_state\(",
         r"hpsa DEVICE: [Cc]ontroller lockup detected",
         r"smartpqi DEVICE: controller (?:is )?offline",
@@ -146,9 +156,17 @@ _PATTERNS: Final[Mapping[tuple[str, str, str], tuple[str, ...]]] = {
     ),
 }
 
+#: The same for what the kernel logs with a lower priority than warnings.
+_INFORMING: Final[Mapping[tuple[str, str, str], tuple[str, ...]]] = {
+    # Of the crash before this boot (BERT).
+    ("machine_check", "cpu", _FIRMWARE): _PATTERNS["machine_check", "cpu", _FIRMWARE],
+    ("pci", "pci", _PCI): _PATTERNS["pci", "pci", _PCI][1:],
+}
+
 KINDS: Final = tuple(
-    MessageKind(*names, re.compile(pattern.replace("DEVICE", _DEVICE)))
-    for names, patterns in _PATTERNS.items()
+    MessageKind(*names, re.compile(pattern.replace("DEVICE", _DEVICE)), priority)
+    for table, priority in ((_PATTERNS, _WARNING), (_INFORMING, _INFORMATION))
+    for names, patterns in table.items()
     for pattern in patterns
 )
 
@@ -284,15 +302,15 @@ class Collector(Configured[Settings]):
             fields = _RECORD.fullmatch(record)
             if not fields:
                 unknowns.add("a record of the kernel's log is not understood")
-            elif int(fields[1]) <= _WARNING and int(fields[2]) >= since:
-                sign = self._sign(fields[3])
+            elif int(fields[1]) <= _INFORMATION and int(fields[2]) >= since:
+                sign = self._sign(int(fields[1]), fields[3])
                 if sign:
                     yield sign
 
-    def _sign(self, text: str) -> tuple[str, str, str] | None:
+    def _sign(self, priority: int, text: str) -> tuple[str, str, str] | None:
         """What one message means by the first kind that fits; None for nothing."""
         for kind in self._kinds:
-            if match := kind.pattern.match(text):
+            if priority <= kind.priority and (match := kind.pattern.match(text)):
                 device = match.groupdict().get("device")
                 if device and matches(device, self._settings.ignore):
                     return None

@@ -284,17 +284,25 @@ def examine_nvme(answer: Any, status: Exit, settings: Settings) -> Examined:
         # It fails with every warning, be it only the temperature's: the warnings are more precise.
         if not warning and (not passed or Exit.FAILING in status):
             faults.append(Fault(settings.failing_status, "failing"))
+    low = bool(warning & _SPARE)
     with noting_unknowns(unknowns):
-        spare = member(answer, int, _LOG, "available_spare")
-        low = spare < member(answer, int, _LOG, "available_spare_threshold")
-        if low or warning & _SPARE:
-            faults.append(Fault(settings.failing_status, "spare blocks below their threshold"))
+        low |= _share(answer, "available_spare") < _share(answer, "available_spare_threshold")
+    if low:
+        faults.append(Fault(settings.failing_status, "spare blocks below their threshold"))
     with noting_unknowns(unknowns):
         faults += _wear_faults([member(answer, int, _LOG, "percentage_used")], settings)
     with noting_unknowns(unknowns):
         errors = member(answer, int, _LOG, "media_errors")
         faults += _exceeding(errors, "media_errors", "media errors", settings)
     return examined
+
+
+def _share(answer: Any, key: str) -> int:
+    """A figure of the log in percent; raises ValueError where it cannot be one (NVMe: reserved)."""
+    share = member(answer, int, _LOG, key)
+    if not 0 <= share <= 100:
+        raise ValueError(f"{key} is {share} %")
+    return share
 
 
 def _warnings(warning: int, settings: Settings) -> Iterator[Fault]:

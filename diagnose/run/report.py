@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any, Final
 
+from ganeti_steward.core import builtins
 from ganeti_steward.core.canonical_json import canonical
+from ganeti_steward.core.config.load import config_path
+from ganeti_steward.core.ganeti.hmac_key import KeyFile
 from ganeti_steward.core.ganeti.signing import sign
 from ganeti_steward.core.ganeti.this_node import ThisNode
 from ganeti_steward.core.node_agent.protocol import REPORT as PURPOSE
+from ganeti_steward.core.service.disk_timeout import DiskTimeout
 from ganeti_steward.core.version import VERSION
 from ganeti_steward.diagnose.model.budget import within_list
 from ganeti_steward.diagnose.model.diagnosis import ITSELF, Diagnosis
@@ -19,6 +24,9 @@ FORMAT: Final = 1
 
 #: A collector that reports a status.
 _STATUS: Final = 1
+
+#: Seconds the disk may take for what is reported of the maintenance daemon.
+_DISK: Final = 10.0
 
 #: Where the kernel has another id after each boot.
 _BOOT: Final = "/proc/sys/kernel/random/boot_id"
@@ -33,8 +41,29 @@ def boot_id(path: str = _BOOT) -> str:
         return ""
 
 
-def report(diagnosis: Diagnosis, node: ThisNode, now: int, boot: str) -> dict[str, Any]:
-    """The report; ``now``: ns since the epoch, ``boot``: see `boot_id`.
+def daemon_parts(key_file: str) -> dict[str, Any]:
+    """What decides how the maintenance daemon of this node would act; empty: not known.
+
+    ``key_file``: the cluster's key.
+    """
+
+    def read() -> dict[str, Any]:
+        found: dict[str, Any] = builtins.module(builtins.DAEMON_PARTS).reported_parts(
+            config_path(), KeyFile(key_file).key
+        )
+        return found
+
+    try:
+        return DiskTimeout(_DISK)(read)
+    except (ImportError, OSError):
+        # A diagnosis neither needs nor waits for a disk that is dead.
+        return {}
+
+
+def report(
+    diagnosis: Diagnosis, node: ThisNode, now: int, boot: str, daemon: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The report; ``now``: ns since the epoch, ``boot``: `boot_id`, ``daemon``: `daemon_parts`.
 
     Its data is the diagnose object, or null where nothing can be reported; so ``data.status`` is a
     text, as the maintenance daemon reads it.
@@ -53,6 +82,7 @@ def report(diagnosis: Diagnosis, node: ThisNode, now: int, boot: str) -> dict[st
         "data": diagnosis.object,
         "node": node.identity,
         "node_name": node.name,
+        "daemon": dict(daemon),
         "unknown": within_list(unknown),
         "not_applicable": within_list(diagnosis.not_applicable),
     }

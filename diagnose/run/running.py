@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from functools import partial
 from typing import Any, NamedTuple
@@ -49,11 +49,13 @@ def diagnose_node(
     keep: bool = True,
     node: Callable[[], ThisNode] = this_node,
     now: Callable[[], int] = time.time_ns,
+    daemon: Callable[[], Mapping[str, Any]] = dict,
 ) -> Run:
     """Diagnose this node; raises Busy while another run is in progress.
 
     Without ``keep`` nothing is read or left, as where the directory cannot be used.
-    ``now``: ns since the epoch.
+    ``now``: ns since the epoch.  ``daemon``: what is reported of the maintenance daemon here, see
+    `daemon_parts`.
     """
     with ExitStack() as held:
         trusted, note = _occupy(held, settings.directory) if keep else (False, "")
@@ -78,7 +80,7 @@ def diagnose_node(
         notes += [kept.note, note]
         several = Several(settings.several_command, settings.several_status)
         found = _with_notes(diagnosis(results, outcome, several), notes)
-        content = report(found, node(), now(), boot_id())
+        content = report(found, node(), now(), boot_id(), daemon())
         if usable:
             _keep(partial(write_report, settings.directory, content))
     _log_run(found, source_runs)

@@ -6,7 +6,7 @@ the job, unless an earlier one does.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ from ganeti_steward.plugins.filters.jobs import Job
 from ganeti_steward.plugins.filters.language import LUXID, Dialect
 from ganeti_steward.plugins.filters.pins import Candidates
 from ganeti_steward.plugins.filters.predicates import Predicate
-from ganeti_steward.plugins.filters.regex import Effort, Undecided
+from ganeti_steward.plugins.filters.regex import ALTOGETHER, Effort, Undecided
 
 
 def cannot_be_evaluated(uuid: str, why: str) -> str:
@@ -44,6 +44,12 @@ class Link(NamedTuple):
 
     rule: FilterRule
     predicates: tuple[Predicate, ...]
+    effort: Effort
+    """of its regular expressions"""
+
+    def steps(self, job: Job) -> int:
+        """How many comparisons and searches `matches` makes at most."""
+        return sum(one.size * len(one.subjects(job)) for one in self.predicates)
 
     def matches(self, job: Job) -> bool:
         """Whether all predicates are true of the job; raises Undecided."""
@@ -66,11 +72,11 @@ class Link(NamedTuple):
             return Unknown(self.rule, str(err))
 
 
-def link(rule: FilterRule, dialect: Dialect = LUXID) -> Link:
+def link(rule: FilterRule, dialect: Dialect = LUXID, effort: Effort | None = None) -> Link:
     """A rule without faults of form, to be evaluated in a dialect."""
-    effort = Effort()
+    effort = effort or Effort()
     predicates = (Predicate(one, rule.watermark, dialect, effort) for one in rule.predicates)
-    return Link(rule, tuple(predicates))
+    return Link(rule, tuple(predicates), effort)
 
 
 def known(found: Applying) -> FilterRule | None:
@@ -83,9 +89,12 @@ class Chain:
 
     def __init__(self, rules: Iterable[FilterRule], dialect: Dialect = LUXID) -> None:
         self.dialect = dialect
+        self._effort = Effort()
         self.links = tuple(
-            link(rule, dialect) for rule in sorted(rules, key=lambda rule: rule.order)
+            link(rule, dialect, Effort(of_all=self._effort))
+            for rule in sorted(rules, key=lambda rule: rule.order)
         )
+        self.renew()
         self._acting = tuple(one for one in self.links if one.rule.action != CONTINUE)
         self._candidates = Candidates([one.predicates for one in self._acting])
 
@@ -100,10 +109,24 @@ class Chain:
         """How many rules `applying` evaluates at most."""
         return len(self._candidates.of(job))
 
-    def matching(self, job: Job) -> Iterator[FilterRule | Unknown]:
-        """All rules that match the job, or may, those after the applying one included."""
-        places = self._of_all.of(job)
-        return (found for at in places if (found := self.links[at].matched(job)))
+    def renew(self) -> None:
+        """Let the slow searches begin again with all their time."""
+        self._effort.renew(ALTOGETHER)
+        for one in self.links:
+            one.effort.renew()
+
+    def matching(
+        self, job: Job, take: Callable[[int], None] = lambda steps: None
+    ) -> Iterator[FilterRule | Unknown]:
+        """All rules that match the job, or may, those after the applying one included.
+
+        ``take`` is called with the number of steps that come next; what it raises ends the work.
+        """
+        for at in self._of_all.of(job, take):
+            one = self.links[at]
+            take(one.steps(job))
+            if found := one.matched(job):
+                yield found
 
     @cached_property
     def _of_all(self) -> Candidates:

@@ -118,6 +118,11 @@ class FilterRules:
             )
         return self._client.write_filter(rule.uuid, content)
 
+    def watermark(self, uuid: str) -> int | None:
+        """The number of the last job when the rule was written; None where there is none."""
+        rows = self._client.rows("filter", ("uuid", "watermark"))
+        return next((row["watermark"] for row in rows if row["uuid"] == uuid), None)
+
     def delete(self, uuid: str) -> bool:
         """Delete the rule; false when there was none of this uuid."""
         try:

@@ -39,6 +39,8 @@ class Predicate:
         self._common = dialect.common_parameters
         self._plain = not any("." in name or name in COMMON for name in self._needed)
         self.part = expressions.compiled(evaluated, order, effort)
+        self.size = max(1, len(list(leaves(evaluated))))
+        """comparisons and searches in one subject"""
         self.subjects: Callable[[Job], Sequence[Subject]] = _SUBJECTS[self.name]
 
     def matches(self, job: Job) -> bool:

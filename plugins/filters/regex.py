@@ -3,12 +3,13 @@
 luxid uses PCRE; of this family PCRE2 is the version that is maintained, and part of every Debian.
 Users can write an expression into a rule, and a text into a job, for which the search takes years.
 So the steps of a search are limited by the length of the text, and the time of all searches of a
-rule together.
+rule, and of all rules, together.
 """
 
 from __future__ import annotations
 
 import ctypes
+import threading
 import time
 import weakref
 from collections.abc import Callable, Sequence
@@ -17,7 +18,12 @@ from functools import lru_cache
 from typing import Any, Final
 
 from ganeti_steward.core.json_reader import quoted
-from ganeti_steward.plugins.filters.regex_forms import LONGEST, for_pcre2, for_python
+from ganeti_steward.plugins.filters.regex_forms import (
+    LONGEST,
+    for_pcre2,
+    for_python,
+    literal_in,
+)
 
 #: Names of the library; the first one is that of every Linux.
 _NAMES: Final = ("libpcre2-8.so.0", "libpcre2-8.so", "libpcre2-8.dylib")
@@ -41,12 +47,13 @@ _STEPS: Final = 100_000
 _WORK: Final = 10**9
 #: KiB of memory of a search.
 _HEAP: Final = 16 * 2**10
-#: Seconds of CPU time that the slow searches of one rule take together, about.
+#: Seconds of CPU time that the slow searches of one rule take together, about; those of all rules.
 _TOGETHER: Final = 1.0
+ALTOGETHER: Final = 5.0
 #: Seconds of CPU time of a slow search; usual ones take some microseconds.
 _SLOW: Final = 1e-4
 #: Texts of which an expression remembers whether it is in them.
-_REMEMBERED: Final = 1000
+_REMEMBERED: Final = 100
 
 
 class Undecided(Exception):
@@ -54,16 +61,28 @@ class Undecided(Exception):
 
 
 class Effort:
-    """What the searches of one rule take together."""
+    """What the searches of one rule take together, and as one of all rules."""
 
-    def __init__(self, clock: Callable[[], float] = time.thread_time) -> None:
-        """``clock``: CPU time of this thread in s."""
-        self._clock, self._left = clock, _TOGETHER
+    def __init__(
+        self, clock: Callable[[], float] = time.thread_time, *, of_all: Effort | None = None
+    ) -> None:
+        """``clock``: CPU time of this thread in s; ``of_all``: what the rules take together."""
+        self._clock, self._of_all = clock, of_all
+        self._left = _TOGETHER
+
+    def renew(self, seconds: float = _TOGETHER) -> None:
+        """Begin again, with so much time."""
+        self._left = seconds
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the time is over, of the rule or of all."""
+        return self._left <= 0 or (self._of_all is not None and self._of_all.is_over)
 
     @property
     def work(self) -> int:
         """`_WORK`, and little of it when the time is over: usual searches go on."""
-        return _WORK if self._left > 0 else _WORK // 1000
+        return _WORK // 1000 if self.is_over else _WORK
 
     def spent_on(self, search: Callable[[], int]) -> int:
         """The result of a search, whose time counts where it is slow."""
@@ -72,6 +91,8 @@ class Effort:
         taken = self._clock() - begun
         if taken > _SLOW:
             self._left -= taken
+            if self._of_all:
+                self._of_all._left -= taken
         return result
 
 
@@ -144,6 +165,8 @@ class Regex:
             raise self._undecided(f"is not searched in texts of more than {_LONGEST} bytes")
         result = self._effort.spent_on(lambda: self._matched(text))
         if result < _NO_MATCH:
+            # Not the memory that this search has taken.
+            _searching.__dict__.clear()
             # The same words for all limits: the sentence is reported again when it changes.
             raise self._undecided("takes too long")
         return result != _NO_MATCH
@@ -156,15 +179,37 @@ class Regex:
         library = self._library
         assert library
         steps = min(_STEPS, self._effort.work // (len(text) + 1) ** 2)
-        context = library.pcre2_match_context_create_8(None)
-        library.pcre2_set_match_limit_8(context, steps)
-        library.pcre2_set_heap_limit_8(context, _HEAP)
-        # Of its own for each search: it keeps the memory that the search needed.
-        data = library.pcre2_match_data_create_8(1, None)
-        result: int = library.pcre2_match_8(self._code, text, len(text), 0, 0, data, context)
-        library.pcre2_match_data_free_8(data)
-        library.pcre2_match_context_free_8(context)
+        own = _searching.__dict__.get("own") or _Searching(library)
+        if steps != own.steps:
+            library.pcre2_set_match_limit_8(own.context, steps)
+            own.steps = steps
+        result: int = library.pcre2_match_8(
+            self._code, text, len(text), 0, 0, own.data, own.context
+        )
         return result
+
+
+def required_by(expression: str) -> bytes:
+    """What every text of up to `LONGEST` bytes has in which it is found; empty: not known."""
+    found = Regex(expression)
+    is_decided = found._simple is not None if found._library is None else not found.fault
+    return literal_in(found._pattern) if is_decided else b""
+
+
+class _Searching:
+    """What the searches of one thread work with; it keeps the memory of the largest."""
+
+    def __init__(self, library: ctypes.CDLL) -> None:
+        self.context = library.pcre2_match_context_create_8(None)
+        library.pcre2_set_heap_limit_8(self.context, _HEAP)
+        self.data = library.pcre2_match_data_create_8(1, None)
+        self.steps = 0
+        weakref.finalize(self, library.pcre2_match_context_free_8, self.context).atexit = False
+        weakref.finalize(self, library.pcre2_match_data_free_8, self.data).atexit = False
+        _searching.own = self
+
+
+_searching: Final = threading.local()
 
 
 @lru_cache(maxsize=1)

@@ -65,3 +65,33 @@ def for_python(pattern: bytes) -> re.Pattern[bytes] | None:
         return re.compile(pattern, re.MULTILINE)
     except re.error:
         return None
+
+
+#: A letter or the like that stands for itself, and what can follow it or stand beside it.
+_LITERAL: Final = re.compile(
+    rb"\\([.^$*+?()\[\]{}|/\\-])|([A-Za-z0-9_ :/@,;=<>~%&\"'`!#-])", re.DOTALL
+)
+_OTHER: Final = re.compile(rb"\\[dDwWsS]|[.^$|]|\((?:\?:)?(?![?*])|\)|" + _CLASS, re.DOTALL)
+_QUANTIFIER: Final = re.compile(rb"(?:[*+?]|\{[0-9]+(?:,[0-9]*)?\})[+?]?")
+
+
+def literal_in(pattern: bytes) -> bytes:
+    """The longest text without which the expression is found nowhere; empty: none is known.
+
+    Only outside of groups and alternatives, and only where all of the expression is understood.
+    """
+    runs, depth, at = [b""], 0, 0
+    while at < len(pattern):
+        literal = _LITERAL.match(pattern, at)
+        piece = literal or _OTHER.match(pattern, at)
+        if piece is None or (piece[0] == b"|" and not depth):
+            return b""
+        depth += (piece[0][:1] == b"(") - (piece[0] == b")")
+        at = piece.end()
+        quantifier = _QUANTIFIER.match(pattern, at)
+        if literal and not depth and not quantifier:
+            runs[-1] += literal[1] or literal[2]
+        else:
+            runs.append(b"")
+        at = quantifier.end() if quantifier else at
+    return max(runs, key=len)

@@ -9,15 +9,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from typing import Final, NamedTuple
+from uuid import NAMESPACE_URL, uuid5
 
 from ganeti_steward.core.ganeti.reasons import Reason
 from ganeti_steward.core.json_reader import quoted
-from ganeti_steward.plugins.filters.filter_rules import PAUSE, FilterRule
+from ganeti_steward.plugins.filters.filter_rules import CONTINUE, PAUSE, FilterRule
 from ganeti_steward.plugins.filters.rule_text import action_text
 from ganeti_steward.plugins.texts import text_member
 
 #: The source of the reason that is the record, in the trail of a filter rule without effect.
 RECORD_SOURCE: Final = "maintd:incident"
+#: The source of the reason of a rule that holds creations; the text is the incident's uuid.
+CREATION_SOURCE: Final = "maintd:held-creations"
 
 INCIDENT: Final = "incident"
 RECIPE: Final = "recipe"
@@ -103,6 +106,82 @@ def warning(rule: FilterRule) -> str:
 def warnings(rules: Iterable[FilterRule]) -> list[str]:
     """The warnings about these rules."""
     return [text for rule in rules if (text := warning(rule))]
+
+
+# The rules that the maintenance daemon writes
+
+#: True for no job: their numbers start with 1.
+_NEVER: Final = ["jobid", ["<", "id", 0]]
+#: After all rules that have an effect, for people who read the list.
+_RECORD_PRIORITY: Final = 1000
+#: After the rules that recipes write by default, and before their limits.
+_CREATION_PRIORITY: Final = 90
+#: Parameters that name the node of a new instance.  One rule each: luxid does not match an opcode
+#: on which a parameter of the expression is not set.
+_CREATION_FIELDS: Final = ("pnode", "snode")
+
+
+def record_in(rule: FilterRule) -> str | None:
+    """The text of the record that a rule claims to be; None for any other rule."""
+    return next((reason.text for reason in rule.reasons if reason.source == RECORD_SOURCE), None)
+
+
+def owner_of(rule: FilterRule) -> str:
+    """The uuid of the incident for which a rule holds creations; empty for any other rule."""
+    found = (reason.text for reason in rule.reasons if reason.source == CREATION_SOURCE)
+    return next(found, "")
+
+
+def record_rule(incident: str, text: str, now: int) -> FilterRule:
+    """The rule that holds a record, without effect on any job; ``now``: ns since the epoch."""
+    reason = Reason(RECORD_SOURCE, text, now)
+    return FilterRule(incident, _RECORD_PRIORITY, (_NEVER,), CONTINUE, reasons=(reason,))
+
+
+def creation_rules(incident: str, node: str, now: int) -> tuple[FilterRule, ...]:
+    """The rules that hold new instances off a node (by name); ``now``: ns since the epoch."""
+    reason = Reason(CREATION_SOURCE, incident, now)
+    return tuple(
+        FilterRule(
+            str(uuid5(NAMESPACE_URL, f"{incident} {field}")),
+            _CREATION_PRIORITY,
+            (["opcode", ["&", ["=", "OP_ID", "OP_INSTANCE_CREATE"], ["=", field, node]]],),
+            PAUSE,
+            reasons=(reason,),
+        )
+        for field in _CREATION_FIELDS
+    )
+
+
+def same_effect(one: FilterRule, other: FilterRule) -> bool:
+    """Whether two rules apply to the same jobs in the same way; their reasons may differ."""
+    return one._replace(reasons=(), watermark=0) == other._replace(reasons=(), watermark=0)
+
+
+def altered(rule: FilterRule) -> str:
+    """What another user has made of a rule of the daemon, in a sentence; empty: nothing."""
+    if record_in(rule) is not None:
+        if rule.action == CONTINUE:
+            return ""
+        what = f"it is the record of an incident, and its action is {action_text(rule)}"
+    elif owner := owner_of(rule):
+        if any(same_effect(rule, one) for one in creation_rules(owner, _held_node(rule), 0)):
+            return ""
+        what = f"it must hold new instances only, for incident {owner}, and was changed"
+    else:
+        return ""
+    return (
+        f"{what}; the maintenance daemon on the master corrects its own rules, any other can be "
+        f"deleted: gnt-filter delete {rule.uuid}"
+    )
+
+
+def _held_node(rule: FilterRule) -> str:
+    """The node that a rule which holds creations names; empty where it names none."""
+    match rule.predicates:
+        case (["opcode", ["&", _, ["=", _, str(node)]]],):
+            return node
+    return ""
 
 
 #: The source of the reason whose text is the action.

@@ -44,14 +44,17 @@ class Maintd(NamedTuple):
         "Seconds a node must have reported something else before an incident counts as over.",
     ] = 900
     most_nodes: Annotated[
-        int, kinds.whole(1, 1000), "The most nodes that may be under repair at the same time."
+        int,
+        kinds.whole(1, 1000),
+        "The most nodes that may be under repair at the same time; planned maintenance begins only "
+        "while fewer are under repair or away for maintenance, and no repair waits for it.",
     ] = 1
     most_waiting: Annotated[
         int,
         kinds.whole(1, 1000),
         "The most nodes that repairs may have taken out of service: those that are being "
         "evacuated, and those that wait, drained or offline, for a person to acknowledge the "
-        "incident.",
+        "incident; planned maintenance begins only while fewer are out of service for either.",
     ] = 2
     most_incidents: Annotated[
         int,
@@ -156,8 +159,8 @@ class Maintd(NamedTuple):
     command_time_limit: Annotated[
         float,
         kinds.number(1, 86400),
-        "Seconds a repair command of an agent may take, and for which an agent is queried what "
-        "became of one.",
+        "Seconds a repair command of an agent may take, and for which its agent is queried after "
+        "that what became of it.",
     ] = 3700
     command_again_after: Annotated[
         float,
@@ -181,12 +184,6 @@ class Maintd(NamedTuple):
     audit_file: Annotated[
         str, kinds.PATH, "The audit log (sqlite); empty for none.  It is never read to decide."
     ] = "/var/lib/ganeti-steward/maintd/audit.db"
-    counters_file: Annotated[
-        str,
-        kinds.PATH,
-        "What the daemon knows of the counters of the records it has written and read, so that an "
-        "older record that is written back is not accepted; empty: only as long as it runs.",
-    ] = "/var/lib/ganeti-steward/maintd/counters.json"
     notify_command: Annotated[
         str,
         kinds.PATH,
@@ -219,6 +216,13 @@ class Maintd(NamedTuple):
         kinds.number(60, 604800),
         "Seconds in which a node has to come back from the work of its planned maintenance; then "
         "the maintenance has failed.",
+    ] = 1800
+    blocked_limit: Annotated[
+        float,
+        kinds.number(60, 604800),
+        "Seconds for which a planned maintenance that has begun waits for a person, because an "
+        "instance cannot leave its node for example; then the node is taken back into service, and "
+        "the request waits.",
     ] = 1800
     lock_file: Annotated[
         str, kinds.PATH, "The file that keeps a second daemon from being started on this machine."

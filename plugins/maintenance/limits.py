@@ -1,4 +1,4 @@
-"""What of [maintd] and [harep] cannot work with the agents or Ganeti, for ``check-config``.
+"""What of [maintd] and [harep] cannot work, by itself or with others, for ``check-config``.
 
 All nodes are meant to have the same file.
 """
@@ -12,6 +12,7 @@ from ganeti_steward.core import hookimpl
 from ganeti_steward.core.builtins import declaration
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.node_agent.period import diagnosis_period
+from ganeti_steward.core.process.trusted_program import program_fault
 from ganeti_steward.plugins.maintenance.config import Harep, Maintd
 
 
@@ -47,6 +48,12 @@ def steward_check_config(config: Config) -> Iterator[str]:
             f"maintd.port: the status cannot be served at port {maintd.port}, where the agent of "
             "the master listens (agent.port)"
         )
+    for key, program in (
+        ("notify-command", maintd.notify_command),
+        ("gate-command", maintd.gate_command),
+    ):
+        if program and (fault := program_fault(program)):
+            yield f"maintd.{key}: {fault}"
     allocator = config.section(Harep).iallocator
     if "harep" in maintd.routine and (directories := lacking(allocator)):
         advice = "; gnt-steward install-iallocator installs it" if allocator == NAME else ""

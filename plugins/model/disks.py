@@ -18,6 +18,8 @@ class DiskHealth(NamedTuple):
     """whether all disks on the primary node are good"""
     lost_on: tuple[str, ...] = ()
     """names of the nodes on which a disk itself is faulty, sorted"""
+    nodes: tuple[str, ...] = ()
+    """names of the nodes of the instance then, the primary first; empty: not known"""
 
     @property
     def in_sync(self) -> bool:

@@ -173,7 +173,7 @@ class Maintenance(NamedTuple):
     returns: bool = True
     """whether instances go home at the end"""
     ran: tuple[str, ...] = ()
-    """names of the instances that ran on the node when it began, sorted"""
+    """names of the instances that ran on the node when something was to leave it, sorted"""
     drained: bool = False
     """whether the node was drained when it began"""
     ready: bool = False
@@ -192,6 +192,8 @@ class Maintenance(NamedTuple):
     """whether the node has not answered since then, at least once"""
     full: bool = False
     """whether copies of instances that run on other nodes leave as well"""
+    blocked: Time = 0
+    """since when it cannot go on before a person does something; 0: it can"""
 
 
 def action_severity(action: str) -> int:

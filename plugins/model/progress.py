@@ -7,7 +7,8 @@ from typing import Final, NamedTuple
 
 from ganeti_steward.core.model.finding import EVACUATIONS
 from ganeti_steward.plugins.model import task
-from ganeti_steward.plugins.model.incident import MAINTENANCE, Incident, Submission
+from ganeti_steward.plugins.model.incident import Incident, Submission
+from ganeti_steward.plugins.model.works import work_began
 
 #: Instances that are named of one submission.
 _NAMED: Final = 3
@@ -20,7 +21,17 @@ _DOING: Final = {
     task.START: "starting",
     task.STOP: "stopping",
     task.CLEAN_UP: "cleaning up",
+    task.TIDY: "removing tags of",
 }
+
+
+class Home(NamedTuple):
+    """Where one instance is."""
+
+    nodes: Sequence[str]
+    """names of its nodes, the primary first"""
+    up: bool = True
+    """whether it is meant to run"""
 
 
 class Emptied(NamedTuple):
@@ -34,20 +45,22 @@ class Emptied(NamedTuple):
 
 def empties(incident: Incident) -> bool:
     """Whether instances leave the node of an incident now."""
-    return incident.state.under_repair and incident.action in (*EVACUATIONS, MAINTENANCE)
+    if request := incident.maintenance:
+        away = request.ready or request.worked or work_began(incident)
+        return incident.state.under_repair and not away
+    return incident.state.under_repair and incident.action in EVACUATIONS
 
 
-def emptied(
-    incident: Incident, homes: Iterable[Sequence[str]], before: Emptied | None = None
-) -> Emptied:
-    """How far its node is emptied: of all instances, for a maintenance of the primaries.
+def emptied(incident: Incident, homes: Iterable[Home], before: Emptied | None = None) -> Emptied:
+    """How far its node is emptied: of all instances, for a maintenance of those that run there.
 
-    ``homes``: names of the nodes of each instance of the cluster, the primary first; ``before``:
-    what was found earlier.
+    ``homes``: of each instance of the cluster; ``before``: what was found earlier.
     """
-    maintenance = incident.maintenance
-    name, counted = incident.node_name, 1 if maintenance else None
-    left = sum(name in nodes[:counted] for nodes in homes)
+    maintenance, name = incident.maintenance, incident.node_name
+    if maintenance:
+        left = sum(home.up and home.nodes[0] == name for home in homes)
+    else:
+        left = sum(name in home.nodes for home in homes)
     ran = len(maintenance.ran) if maintenance else 0
     return Emptied(left, max(left, ran, before.total if before else 0))
 

@@ -9,6 +9,10 @@ from ganeti_steward.core.model.opcodes import Job
 
 #: The mark of a wait for the work on a node under maintenance.
 READY: Final = "ready"
+#: That of one that cannot go on before a person does something; and the same for so long that its
+#: node is in service again: as if it had not begun.
+BLOCKED: Final = "blocked"
+GIVEN_BACK: Final = "given-back"
 
 #: The steps of the built-in repairs; a plugin may use other words.
 COMMAND: Final = "command"
@@ -28,6 +32,7 @@ STOP: Final = "stop"
 HOME: Final = "home"
 WORK: Final = "work"
 UNDRAIN: Final = "take-back"
+TIDY: Final = "tidy"
 TAG: Final = "tag"
 UNTAG: Final = "untag"
 
@@ -92,7 +97,11 @@ class Wait(NamedTuple):
     """what routine work leaves out: an instance, a node group, ...; empty: the cluster"""
     mark: str = ""
     """what a plugin of routine work wants to recognize in the next round, see `World.marked`; of a
-    maintenance `READY`: the work on the node may begin"""
+    maintenance `READY`, `BLOCKED` or `GIVEN_BACK`"""
+    since: int = 0
+    """as `Held.since`"""
+    until: int = 0
+    """as `Held.until`"""
 
 
 #: The answer of a plugin for one incident.
@@ -114,3 +123,7 @@ class Held(NamedTuple):
     """with numbers where there are any"""
     values: tuple[tuple[str, Any], ...] = ()
     """the numbers by name, for programs"""
+    since: int = 0
+    """since when, ns since the epoch; 0: not known to who says it"""
+    until: int = 0
+    """when it ends at the latest, ns since the epoch; 0: that depends on others"""

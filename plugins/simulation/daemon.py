@@ -187,6 +187,8 @@ def _of_incident(one: Incident, settings: Maintd) -> Iterator[int]:
     if one.maintenance:
         begun, silent = one.maintenance.begun, one.silent_since
         yield from (at + _ns(settings.return_limit) + SECOND for at in (begun, silent) if at)
+        if one.maintenance.blocked:
+            yield one.maintenance.blocked + _ns(settings.blocked_limit)
     if one.active:
         yield from (tried_again_at(attempt, settings) for attempt in one.attempts)
         # The alarm is raised when more time than that has passed.

@@ -13,7 +13,7 @@ import pytest
 import requests
 from statuses import INCIDENT
 
-from ganeti_steward.core.errors import StewardError
+from ganeti_steward.core.errors import PluginError, StewardError
 from ganeti_steward.core.ganeti.rapi import Rapi
 from ganeti_steward.core.http_session import Session, read_whole
 from ganeti_steward.plugins.maintenance.config import Maintd
@@ -139,7 +139,7 @@ def test_the_answer_of_a_webhook_is_not_read(
 ) -> None:
     read: list[object] = []
     monkeypatch.setattr(requests.Response, "iter_content", lambda *given, **_: read.append(given))
-    with sending(head, part, times) as server:
+    with sending(head, part, times) as server, suppress(PluginError):
         change(server)
     assert len(server.requests) == 1
     assert read == []

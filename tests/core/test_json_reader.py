@@ -42,7 +42,7 @@ def _paths(tree: Any, start: str = "") -> list[str]:
 _PLACES = [(kind, path) for kind in KINDS for path in _paths(message(kind))]
 
 
-@settings(max_examples=often(125, 500), deadline=None)
+@settings(max_examples=often(125, 500))
 @given(st.sampled_from(_PLACES), _ANYTHING)
 def test_any_value_anywhere(place: tuple[str, str], value: object) -> None:
     kind, path = place

@@ -32,10 +32,12 @@ NOT_SHOWN: Final[Mapping[str, str]] = {
     "whole-cluster": "no built-in plugin affects the whole cluster",
     "person": "no built-in plugin sets a tag of a person",
     "occupied": "the built-in plugin has no node rebooted that anything would notice",
+    "canceled": "in scenarios no tag is set between the reading of the cluster and a task",
     "consistency": "no built-in plugin ignores the state of disks",
     "configuration": "the world has no configuration file that changes",
+    "reporting": "what cannot be reported is only in the status, which is no part of a scenario",
+    "candidate": "the world has no configuration file that changes",
     "filter-action": "the world's daemon has no actions of job filters",
-    "round": "the world's daemon has no actions of job filters",
 }
 
 

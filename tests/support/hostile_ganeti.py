@@ -14,7 +14,7 @@ from typing import Any, Final
 from live import Ganeti
 from mutation import broken, damaged_json, messages
 from paths import DATA
-from records import recorded, signing_store, unsigned
+from records import put, recorded, signing_store, unsigned
 from standin import StandIn
 from statuses import DONE, INCIDENT, NOW
 from worlds import instance, node, world
@@ -128,7 +128,11 @@ def luxid_rules(rng: Random) -> object:
     """Read, checked, listed and evaluated: users can write any."""
     rules = read_rules(luxid(rng))
     used(lambda: listed(rules))
-    jobs = read_jobs(damaged_json(rng, [_job(5), _job(6)]), "jobs")
+    try:
+        jobs = read_jobs(damaged_json(rng, [_job(5), _job(6)]), "jobs")
+    except ValueError as err:
+        # As the commands do, which are called in test_mutated_commands.py.
+        raise StewardError(str(err)) from err
     return used(lambda: decide(rules, jobs, lambda rule, job, occupied: Hold("no")))
 
 
@@ -179,6 +183,18 @@ def luxid_incidents(rng: Random) -> object:
         return read_incidents(client)
     incidents = signing_store(client).read_all(rewrite=rng.random() < 0.5).incidents
     return used(lambda: decided(list(incidents.values())))
+
+
+def incidents_with(rng: Random, uuid: str, text: str) -> Sequence[Incident]:
+    """All incidents of the cluster while the rule of one has this text."""
+    rules = stand_in().filters
+    before = deepcopy(rules[uuid])
+    put(stand_in(), uuid, text)
+    try:
+        store = signing_store(luxid(rng))
+        return tuple(store.read_all(rewrite=rng.random() < 0.5).incidents.values())
+    finally:
+        rules[uuid] = before
 
 
 def decided(incidents: Sequence[Incident]) -> object:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import io
 import json
 import os
 import sqlite3
@@ -20,6 +19,7 @@ from hostile_ganeti import (
     confd_answers,
     decided,
     decoded,
+    incidents_with,
     listed,
     luxid,
     luxid_calls,
@@ -78,12 +78,13 @@ from ganeti_steward.plugins.filters.rule_text import parsed_predicates, read_rul
 from ganeti_steward.plugins.maintenance.cli.incident import incident_lines
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.daemon.luxi_queue import read_world
-from ganeti_steward.plugins.maintenance.daemon.replay import Recorder, read_moments
+from ganeti_steward.plugins.maintenance.daemon.recording import MomentLines
+from ganeti_steward.plugins.maintenance.daemon.replay import read_moments
 from ganeti_steward.plugins.maintenance.edges import metrics
 from ganeti_steward.plugins.maintenance.edges.answers import check_report, open_answer
 from ganeti_steward.plugins.maintenance.edges.audit import Audit, read_audit
 from ganeti_steward.plugins.maintenance.edges.poll import polled
-from ganeti_steward.plugins.maintenance.edges.record import open_record, read_record, write_record
+from ganeti_steward.plugins.maintenance.edges.record import write_record
 from ganeti_steward.plugins.maintenance.edges.status import (
     change_json,
     daemon_json,
@@ -159,7 +160,10 @@ class Readers:
             "tags": (40, _tags),
             "text format": (8, lambda rng: read_text(decoded(damaged_text(rng, saved_text())))),
             "configuration": (12, lambda rng: parse_config("f", damaged_text(rng, _TOML))),
-            "replay": (6, lambda rng: list(read_moments([decoded(damaged_json(rng, _moment()))]))),
+            "replay": (
+                6,
+                lambda rng: list(read_moments([decoded(damaged_json(rng, recorded_moment()))])),
+            ),
             "files": (12, self._files),
             "audit log": (1, self._audit),
             "status": (15, _status),
@@ -265,16 +269,16 @@ def _anywhere(node: str) -> bool:
 
 
 def _record(rng: Random) -> object:
-    data = json.loads(write_record(rng.choice((incident("n1", command="fix"), INCIDENT))))
+    one = rng.choice((incident("n1", command="fix")._replace(uuid=INCIDENT.uuid), INCIDENT))
+    data = json.loads(write_record(one))
     if rng.random() < 0.2:
-        # As the version before kept it: whole.
+        # More than the daemon keeps of one.
         data["original"]["details"] = ["x" * 5000]
-    if rng.random() < 0.3:
-        body = decoded(damaged_json(rng, data | {"version": 2, "counter": 7}))
-        found = open_record(data["uuid"], signed_text(data["uuid"], body), KEY).incident
-    else:
-        found = read_record(decoded(damaged_json(rng, data)))
-    return used(lambda: (shown(found), decided([found])))
+    text = decoded(damaged_json(rng, data | {"writes": 3, "job": 7}))
+    if rng.random() < 0.7:
+        text = signed_text(data["uuid"], text)
+    incidents = incidents_with(rng, data["uuid"], text)
+    return used(lambda: [(shown(found), decided([found])) for found in incidents])
 
 
 def shown(one: Incident) -> object:
@@ -343,13 +347,16 @@ def _tags(rng: Random) -> object:
 
 @functools.cache
 def _recorded() -> str:
-    file = io.StringIO()
     seen = world([node("n1")], [instance("i1", "n1")], [incident("n1")])
-    Recorder(file)(Inputs(seen, {}), Maintd())
-    return file.getvalue()
+    return MomentLines().line(Inputs(seen, {}), Maintd()).decode()
 
 
-def _moment() -> Any:
+def _replay(rng: Random) -> object:
+    return list(read_moments([decoded(damaged_json(rng, recorded_moment()))]))
+
+
+def recorded_moment() -> Any:
+    """One moment that the daemon has recorded."""
     return json.loads(_recorded())
 
 

@@ -47,7 +47,18 @@ def log_lines() -> set[str]:
         for name, call in _calls()
         if name in _LEVELS and isinstance(call.func, ast.Attribute) and call.args
     }
+    found |= {f"{text}: %s" for text in _failures()}
     return {text for text in found if text and re.sub(r"%\w|\W", "", text)}
+
+
+def _failures() -> Iterator[str]:
+    """What the log says of a failure to report something, without its reason."""
+    for name, call in _calls():
+        given = call.args[0] if call.args else None
+        if name == "Observers" and isinstance(given, ast.Dict):
+            yield from (text for key in given.keys if key and (text := _text(key)))
+        elif name == "Outlet" and given and (text := _text(given)):
+            yield text
 
 
 def held_words() -> set[str]:

@@ -82,9 +82,11 @@ def _samples(raw: bytes, boot: str) -> list[_Sample]:
         given = load_json(raw) if raw else {}
         if not isinstance(given, dict) or given.get("boot") != boot:
             return []
-        return [
+        found = [
             _Sample(float(uptime), {str(key): int(value) for key, value in counts.items()})
             for uptime, counts in given["samples"]
         ]
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+    except (ValueError, ArithmeticError, TypeError, KeyError, AttributeError, RecursionError):
         return []
+    good = all(0 <= value < 2**64 for sample in found for value in sample.counts.values())
+    return found if good else []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
@@ -14,6 +15,9 @@ from ganeti_steward.core.process.following import Ended
 from ganeti_steward.diagnose.model.machine import Machine
 
 _Kind = TypeVar("_Kind")
+
+#: int() would take "1_0", and other alphabets' digits.
+_NUMBER: Final = re.compile("-?[0-9]{1,100}")
 
 #: Of a file or device that is not there (any more).
 _GONE: Final = (errno.ENOENT, errno.ENODEV, errno.ENXIO)
@@ -62,10 +66,10 @@ def text_if_there(machine: Machine, path: str) -> str:
 
 
 def number_of(machine: Machine, path: str) -> int:
-    """A file that holds one whole number; raises OSError, ValueError."""
+    """A file that holds one whole number of 64 bits; raises OSError, ValueError."""
     text = text_of(machine, path)
-    # int() would take "1_0", and other alphabets' digits.
-    if not text.removeprefix("-").isdecimal() or not text.isascii():
+    if not _NUMBER.fullmatch(text) or abs(int(text)) >= 2**64:
+        # No counter of the kernel is larger; a float cannot hold every number.
         raise ValueError(f"{path} holds no number")
     return int(text)
 

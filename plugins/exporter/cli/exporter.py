@@ -12,6 +12,7 @@ from ganeti_steward.core.builtins import EXPORT
 from ganeti_steward.core.commands.cluster_options import add_source_options, source_options
 from ganeti_steward.core.commands.configuration import configuration
 from ganeti_steward.core.commands.manual import describe
+from ganeti_steward.core.commands.output import shown
 from ganeti_steward.core.config.values import Http
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
 from ganeti_steward.core.ganeti.sources import open_source
@@ -109,5 +110,7 @@ def _print(readings: Readings) -> int:
     reading = readings.once()
     if reading.fault:
         raise StewardError(reading.fault)
-    sys.stdout.buffer.write(rendered(reading))
+    # A label with a single backslash would not be read.
+    text = rendered(reading).decode()
+    sys.stdout.writelines(c if c.isprintable() or c == "\n" else f"\\{shown(c)}" for c in text)
     return EXIT_OK

@@ -15,6 +15,8 @@ from ganeti_steward.plugins.model.task import Held
 SOURCE: Final = "maintd:release"
 #: The brake of jobs that are held, see `Held.brake`.
 BRAKE: Final = "filter-action"
+#: That of what the next rounds do.
+LATER: Final = "round"
 
 RELEASE: Final = "release"
 HOLD_AGAIN: Final = "hold-again"

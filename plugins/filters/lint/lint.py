@@ -21,6 +21,7 @@ from ganeti_steward.plugins.filters.lint.witness import (
 )
 from ganeti_steward.plugins.filters.rule_notes import (
     INCIDENT,
+    altered,
     purpose_of,
     shown_action,
 )
@@ -48,6 +49,7 @@ CHECKS: Final = {
     "shadowed": "an earlier rule applies to every job that would match",
     "overlap": "another rule of the same priority and with another action can match the same job",
     "daemon": "the rule holds or rejects jobs of the maintenance daemon",
+    "altered": "another user has changed what a rule of the maintenance daemon does",
 }
 
 
@@ -87,6 +89,11 @@ def lint(rules: Sequence[FilterRule], unreadable: Mapping[str, str]) -> list[Rem
         *(finding for rule in valid for finding in check_predicates(rule)),
         *check_chain(valid),
         *check_daemon(valid),
+        *(
+            Remark(ERROR, rule.uuid, "altered", "", text)
+            for rule in rules
+            if (text := altered(rule))
+        ),
     ]
     at = {rule.uuid: number for number, rule in enumerate(checked)}
     return sorted(

@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from ganeti_steward.allocators.jobs.run_jobs import Interrupts, interrupt_printer, run_job_sets
 from ganeti_steward.core.commands.cluster_options import source_options
 from ganeti_steward.core.commands.configuration import configuration
+from ganeti_steward.core.commands.tables import print_notes
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
 from ganeti_steward.core.ganeti.hmac_key import KeyFile
 from ganeti_steward.core.ganeti.luxi import Luxi
 from ganeti_steward.core.ganeti.sources import open_client
-from ganeti_steward.core.ganeti.this_node import master_name, own_address, this_node
-from ganeti_steward.plugins.filters.filter_rules import read_rules
+from ganeti_steward.core.ganeti.this_node import DATA, master_name, own_address, this_node
+from ganeti_steward.plugins.filters.filter_rules import FilterRule, read_rules
+from ganeti_steward.plugins.filters.rule_notes import record_in
 from ganeti_steward.plugins.maintenance.config import Maintd
-from ganeti_steward.plugins.maintenance.edges.counters import Counters
+from ganeti_steward.plugins.maintenance.edges.judge import judge
 from ganeti_steward.plugins.maintenance.edges.record import claimed_incident
-from ganeti_steward.plugins.maintenance.edges.store import judge, record_in
+from ganeti_steward.plugins.maintenance.edges.status import fetch_status, waits_of
 from ganeti_steward.plugins.model.incident import Incident
 
 if TYPE_CHECKING:
@@ -37,6 +39,8 @@ NOT_CHECKED: Final = "not checked"
 NO_RECORD: Final = "no record"
 #: The daemon ignores it.
 IGNORED: Final = "ignored"
+#: The daemon ignores it until root confirms that it is the latest record.
+UNCONFIRMED: Final = "unconfirmed"
 
 
 class Recorded(NamedTuple):
@@ -44,9 +48,17 @@ class Recorded(NamedTuple):
 
     incident: Incident
     signature: str
-    """`VALID`, `NOT_CHECKED`, `NO_RECORD` or `IGNORED`"""
-    claimed: str
-    """the uuid in the record; ``incident`` has that of the rule"""
+    """`VALID`, `NOT_CHECKED`, `NO_RECORD`, `IGNORED` or `UNCONFIRMED`"""
+
+    @property
+    def ignored(self) -> str:
+        """Why nothing may be changed about it, in a sentence; empty: it may."""
+        if self.signature not in (IGNORED, UNCONFIRMED):
+            return ""
+        return (
+            f"the daemon ignores incident {self.incident.uuid}: its record is {self.signature}, "
+            "see gnt-steward incident list"
+        )
 
 
 class ClusterRecords(NamedTuple):
@@ -58,13 +70,6 @@ class ClusterRecords(NamedTuple):
     """what is wrong with records, a sentence each"""
     unchecked: str = ""
     """why no signature was checked; empty when they were"""
-
-
-class SigningKey(NamedTuple):
-    """What signatures are checked with."""
-
-    key: bytes
-    counters: Counters
 
 
 def live_client(options: argparse.Namespace) -> Luxi | Rapi:
@@ -82,12 +87,26 @@ def daemon_address(settings: Maintd, data: str) -> str:
     return own_address(this_node(data, name))
 
 
-def own_key() -> SigningKey:
-    """What the daemon of this machine has to check signatures with; raises StewardError."""
+def daemon_waits() -> Mapping[str, list[str]]:
+    """Subject -> what the running daemon lets it wait for, a line each.
+
+    Empty where the daemon is not known here; a note says why it does not answer.
+    """
     settings = configuration(("maintd",)).section(Maintd)
-    return SigningKey(
-        KeyFile(settings.key_file).key(), Counters(settings.counters_file, writes=False)
-    )
+    if not (settings.address or master_name(DATA)):
+        return {}
+    try:
+        return waits_of(fetch_status(daemon_address(settings, DATA), settings.port))
+    except StewardError as err:
+        print_notes([f"what holds incidents back is not known: {err}"])
+    except (AttributeError, LookupError, TypeError) as err:
+        print_notes([f"what holds incidents back is not known: {type(err).__name__}"])
+    return {}
+
+
+def own_key() -> bytes:
+    """The key with which the daemon of this machine checks signatures; raises StewardError."""
+    return KeyFile(configuration(("maintd",)).section(Maintd).key_file).key()
 
 
 def read_incidents(client: Luxi | Rapi) -> ClusterRecords:
@@ -97,34 +116,39 @@ def read_incidents(client: Luxi | Rapi) -> ClusterRecords:
     is here.
     """
     rules = read_rules(client).rules
-    texts = {rule.uuid: text for rule in rules if (text := record_in(rule)) is not None}
+    claimed = {rule.uuid: rule for rule in rules if record_in(rule) is not None}
     try:
         if not isinstance(client, Luxi):
             raise StewardError("the cluster is reached by RAPI")
         key = own_key()
     except StewardError as err:
-        return _found(texts, {}, NOT_CHECKED, {})._replace(unchecked=str(err))
-    judged = judge(texts, key.key, {}, key.counters)
+        return _found(claimed, {}, NOT_CHECKED, {})._replace(unchecked=str(err))
+    judged = judge(claimed, key)
     faults = {one.uuid: one.text for one in (*judged.faults, *judged.ignored)}
-    return _found(texts, dict.fromkeys(judged.signed, VALID), IGNORED, faults)
+    signatures = dict.fromkeys(judged.signed, VALID)
+    signatures |= dict.fromkeys(judged.unconfirmed, UNCONFIRMED)
+    return _found(claimed, signatures, IGNORED, faults)
 
 
 def _found(
-    texts: Mapping[str, str], signatures: Mapping[str, str], other: str, faults: dict[str, str]
+    claimed: Mapping[str, FilterRule],
+    signatures: Mapping[str, str],
+    other: str,
+    faults: dict[str, str],
 ) -> ClusterRecords:
     """The records, given by the uuid of their rule, as are the sentences of ``faults``.
 
     ``other``: what is known of a signature where ``signatures`` has nothing.
     """
     records = []
-    for uuid, text in texts.items():
+    for uuid, rule in claimed.items():
         try:
-            incident = claimed_incident(text)
+            incident = claimed_incident(record_in(rule) or "")
         except ValueError as err:
             faults.setdefault(uuid, f"filter rule {uuid} is not the record of an incident: {err}")
             continue
         signature = signatures.get(uuid, other)
-        records.append(Recorded(incident._replace(uuid=uuid), signature, incident.uuid))
+        records.append(Recorded(incident._replace(uuid=uuid), signature))
     records.sort(key=lambda one: (one.incident.first_seen, one.incident.uuid))
     return ClusterRecords(tuple(records), tuple(faults.values()))
 

@@ -11,15 +11,19 @@ from ganeti_steward.allocators.health.troubles import Item, Looked, Trouble
 from ganeti_steward.core.config.load import config_path, load_config
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.luxi import Luxi
+from ganeti_steward.core.ganeti.rapi import Rapi
 from ganeti_steward.core.ganeti.sources import Source
 from ganeti_steward.core.ganeti.this_node import DATA, master_name
 from ganeti_steward.core.model.cluster import Cluster, Instance
 from ganeti_steward.core.model.job_state import SUCCESS, JobState
+from ganeti_steward.plugins.filters.filter_rules import read_rules
+from ganeti_steward.plugins.filters.rule_notes import altered
 from ganeti_steward.plugins.maintenance.cli.cluster import daemon_address
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.edges.status import fetch_status
 from ganeti_steward.plugins.maintenance.queue.short_jobs import check_job, read_check, run_short
 from ganeti_steward.plugins.model.cause import cause
+from ganeti_steward.plugins.model.debts import all_debts
 from ganeti_steward.plugins.model.disks import DiskHealth
 from ganeti_steward.plugins.model.incident import BAD, STATES
 
@@ -42,7 +46,28 @@ def look(source: Source, *, disks: bool) -> Looked:
         found.append(_look_at_reports(source.cluster))
     else:
         found.append(Looked((), (f"{_REPORTS} (on the master only)",)))
+    found.append(Looked(tuple(_unfinished(source.cluster)), ()))
+    if isinstance(source.jobs, Luxi | Rapi):
+        found.append(_look_at_rules(source.jobs))
     return Looked.together(found)
+
+
+def _unfinished(cluster: Cluster) -> Iterator[Trouble]:
+    """What planned maintenance has changed and not undone: for Ganeti a person wants it so."""
+    if debts := all_debts(cluster):
+        items = [Item(one.node.name, detail=f"{one.sentence}; {one.undone_by}") for one in debts]
+        yield Trouble("unfinished", tuple(items))
+
+
+def _look_at_rules(client: Luxi | Rapi) -> Looked:
+    try:
+        rules = read_rules(client).rules
+    except StewardError as err:
+        return Looked((), (f"the rules of the maintenance daemon ({err})",))
+    items = (
+        Item(f"filter rule {one.uuid}", detail=text) for one in rules if (text := altered(one))
+    )
+    return Looked((Trouble("altered-rules", tuple(items)),), ())
 
 
 # Disks

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -15,7 +14,7 @@ from ganeti_steward.core.commands.cluster_options import (
     source_options,
 )
 from ganeti_steward.core.commands.manual import add_subcommand, add_subcommands, describe
-from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
+from ganeti_steward.core.errors import EXIT_OK, StewardError
 from ganeti_steward.core.ganeti.sources import open_luxid
 from ganeti_steward.plugins.maintenance.cli import cluster
 from ganeti_steward.plugins.maintenance.cli.history import (
@@ -24,12 +23,12 @@ from ganeti_steward.plugins.maintenance.cli.history import (
     audit_path,
 )
 from ganeti_steward.plugins.maintenance.edges.audit import INCIDENTS, OBJECTS, read_kept
-from ganeti_steward.plugins.maintenance.edges.record import adopted, read_record
+from ganeti_steward.plugins.maintenance.edges.record import read_record
 from ganeti_steward.plugins.maintenance.edges.status import cause_of, incident_json
 from ganeti_steward.plugins.maintenance.edges.store import Store
 from ganeti_steward.plugins.model.incident import Incident, Submission
 from ganeti_steward.plugins.model.operations import remove_tags, set_tags
-from ganeti_steward.plugins.model.progress import Emptied, emptied, empties, progress
+from ganeti_steward.plugins.model.progress import Emptied, Home, emptied, empties, progress
 from ganeti_steward.plugins.model.world import diagnose_object
 from ganeti_steward.plugins.texts import local_time
 
@@ -45,6 +44,8 @@ class _Row(NamedTuple):
     signature: str
     progress: str
     """empty where nothing is known of it"""
+    waits: list[str]
+    """what it waits for, a line each"""
 
 
 #: Columns of the list -> headings and values.
@@ -67,7 +68,11 @@ _COLUMNS: Final[Mapping[str, tuple[str, Callable[[_Row], tables.Value]]]] = {
     "signature": ("Signature", lambda one: one.signature),
     "note": ("Note", lambda one: one.incident.note),
     "cause": ("Cause", lambda one: cause_of(one.incident)),
-    "progress": ("Progress", lambda one: one.progress or one.incident.note),
+    "progress": (
+        "Progress",
+        lambda one: "; ".join(filter(None, (one.progress, *one.waits))) or one.incident.note,
+    ),
+    "waits": ("Waits", lambda one: one.waits),
 }
 FIELDS: Final = {name: heading for name, (heading, _) in _COLUMNS.items()}
 _USUAL: Final = ("uuid", "node", "action", "status", "cause", "progress")
@@ -131,17 +136,10 @@ def _tag_options(
     _finish(one, act)
 
 
-def _adopt_options(one: argparse.ArgumentParser) -> None:
-    describe(
-        one,
-        {
-            "gnt-steward incident adopt 5b0c9f7e": "the uuid may be cut",
-            "gnt-steward incident adopt --all": "after the key was renewed without the daemon",
-        },
-    )
-    one.add_argument("uuid", nargs="*", help=_NAME)
-    one.add_argument("--all", action="store_true", help="every record that is ignored")
-    one.set_defaults(act=_adopt)
+def _confirm_options(one: argparse.ArgumentParser) -> None:
+    describe(one, {"gnt-steward incident confirm 5b0c9f7e": "the uuid may be cut"})
+    one.add_argument("uuid", help=_NAME)
+    one.set_defaults(act=_confirm)
     # The cluster's key is on the master, where luxid is.
     add_source_options(one, positional=False, files=False, rapi=False)
 
@@ -152,7 +150,10 @@ _SUBCOMMANDS: Final[Mapping[str, tuple[str, Callable[[argparse.ArgumentParser], 
     "show": ("one incident with the reported object and its jobs", _show_options),
     "ack": ("acknowledge the result: remove its tag from the node", _ack_options),
     "cancel": ("do nothing more about it: set the cancel tag on the node", _cancel_options),
-    "adopt": ("sign records that the daemon ignores, as root on the master", _adopt_options),
+    "confirm": (
+        "as root on the master: a record that may be an old one is the latest",
+        _confirm_options,
+    ),
     "history": ("what the audit log of this machine has", add_history_arguments),
 }
 
@@ -180,9 +181,15 @@ def _list(options: argparse.Namespace) -> int:
     if found.records and found.unchecked:
         tables.print_notes([f"signatures are not checked: {found.unchecked}"])
     far = _emptied(client, found.records)
+    waits = cluster.daemon_waits() if any(one.incident.active for one in found.records) else {}
     shown = [
-        _Row(incident, signature, progress(incident, far.get(incident.uuid)))
-        for incident, signature, _ in found.records
+        _Row(
+            incident,
+            signature,
+            progress(incident, far.get(incident.uuid)),
+            waits.get(incident.uuid, []),
+        )
+        for incident, signature in found.records
     ]
     rows = [{name: value(one) for name, (_, value) in _COLUMNS.items()} for one in shown]
     tables.print_fields(options, FIELDS, _USUAL, rows)
@@ -198,8 +205,10 @@ def _emptied(client: Luxi | Rapi, records: Iterable[cluster.Recorded]) -> dict[s
     ]
     if not emptying:
         return {}
-    rows = client.rows("instance", ("pnode", "snodes"))
-    homes = [(row["pnode"], *(row["snodes"] or ())) for row in rows]
+    rows = client.rows("instance", ("pnode", "snodes", "admin_state"))
+    homes = [
+        Home((row["pnode"], *(row["snodes"] or ())), row["admin_state"] == "up") for row in rows
+    ]
     return {one.uuid: emptied(one, homes) for one in emptying}
 
 
@@ -217,7 +226,9 @@ def _show(options: argparse.Namespace) -> int:
         del shown["held"]
         tables.print_json(shown)
     else:
-        tables.print_lines(incident_lines(record.incident, original, record.signature, far))
+        waits = cluster.daemon_waits().get(record.incident.uuid, ())
+        lines = incident_lines(record.incident, original, record.signature, far, waits)
+        tables.print_lines(lines)
     return EXIT_OK
 
 
@@ -230,7 +241,7 @@ def _found(client: Luxi | Rapi, options: argparse.Namespace) -> cluster.ClusterR
     recorded = {one.incident.uuid for one in found.records}
     kept = read_kept(audit_path(options), INCIDENTS).items()
     before = [
-        cluster.Recorded(read_record(text), cluster.NO_RECORD, uuid)
+        cluster.Recorded(read_record(text), cluster.NO_RECORD)
         for uuid, text in kept
         if uuid not in recorded
     ]
@@ -251,11 +262,8 @@ def _original(options: argparse.Namespace, incident: Incident) -> bytes:
 def _not_ignored(client: Luxi | Rapi, word: str) -> Incident:
     """An incident that the daemon does not ignore, as far as is known here."""
     record = cluster.record_named(cluster.read_incidents(client), word)
-    if record.signature == cluster.IGNORED:
-        raise StewardError(
-            f"the daemon ignores incident {record.incident.uuid}: its record is not signed, see "
-            "gnt-steward incident list"
-        )
+    if record.ignored:
+        raise StewardError(record.ignored)
     return record.incident
 
 
@@ -268,10 +276,14 @@ def _acknowledge(options: argparse.Namespace) -> int:
     if not incident.state.result:
         raise StewardError(
             f"incident {incident.uuid} is {incident.status}; only the tag of a completed or "
-            "failed one can be removed"
+            f"failed one can be removed. To end it: gnt-steward incident cancel {incident.uuid}"
         )
     if not incident.tagged:
-        raise StewardError(f"the tag {incident.tag} is not set on {incident.node_name} yet")
+        raise StewardError(
+            f"the tag {incident.tag} is not set on {incident.node_name} yet: the daemon sets it "
+            "after the round in which the incident ended, when jobs of the node have ended (since "
+            f"{local_time(incident.changed)}); gnt-steward maintd status says what holds it"
+        )
     return cluster.run_tag_job(
         client,
         remove_tags("node", incident.node_name, [incident.tag]),
@@ -296,54 +308,33 @@ def _cancel(options: argparse.Namespace) -> int:
     )
 
 
-def _adopt(options: argparse.Namespace) -> int:
-    """Sign them; returns the exit status.  Raises StewardError."""
-    if bool(options.uuid) == options.all:
-        raise StewardError("name incidents, or use --all")
+def _confirm(options: argparse.Namespace) -> int:
+    """Sign it again; returns the exit status.  Raises StewardError."""
     client, key = open_luxid(source_options(options)), cluster.own_key()
-    found = cluster.read_incidents(client)
-    store = Store(client, lambda: key.key, counters=key.counters)
-    store.read_all()
-    faults = []
-    wanted = list(_wanted(found, options.uuid))
-    for one in wanted:
-        uuid = one.incident.uuid
-        if one.signature != cluster.IGNORED:
-            print(f"Nothing to do: the record of incident {uuid} is signed.")
-            continue
-        try:
-            store.write(_taken_over(one))
-        except (StewardError, ValueError) as err:
-            faults.append(f"incident {uuid} is not adopted: {err}")
-        else:
-            print(f"Signed the record of incident {uuid} of {one.incident.node_name}.")
-    if not wanted:
-        print("Nothing to do: no record is ignored.")
-    tables.print_notes(faults)
-    return EXIT_FAILURE if faults else EXIT_OK
-
-
-def _wanted(found: cluster.ClusterRecords, words: list[str]) -> Iterator[cluster.Recorded]:
-    if words:
-        yield from (cluster.record_named(found, word) for word in words)
-    else:
-        yield from (one for one in found.records if one.signature == cluster.IGNORED)
-
-
-def _taken_over(one: cluster.Recorded) -> Incident:
-    """Raises ValueError where a part of it contradicts another one, or its rule."""
-    if one.claimed != one.incident.uuid:
-        raise ValueError(f"its rule has a copy of the record of incident {one.claimed}")
-    return adopted(one.incident, time.time_ns())
+    record = cluster.record_named(cluster.read_incidents(client), options.uuid)
+    uuid = record.incident.uuid
+    if record.signature == cluster.VALID:
+        print(f"Nothing to do: the daemon uses the record of incident {uuid}.")
+        return EXIT_OK
+    try:
+        incident = Store(client, lambda: key).confirm(uuid)
+    except ValueError as err:
+        raise StewardError(f"incident {uuid} cannot be confirmed: {err}") from None
+    print(f"The record of incident {uuid} of {incident.node_name} is used from now on.")
+    return EXIT_OK
 
 
 def incident_lines(
-    incident: Incident, original: bytes, signature: str, far: Emptied | None
+    incident: Incident,
+    original: bytes,
+    signature: str,
+    far: Emptied | None,
+    waits: Iterable[str] = (),
 ) -> Iterator[str]:
     """Everything that is known of an incident.
 
     ``original``: its diagnose object; ``signature``: what is known of that of its record; ``far``:
-    how far its node is emptied.
+    how far its node is emptied; ``waits``: what it waits for, a line each.
     """
     state = f"{incident.status}, acknowledged" if incident.acknowledged else incident.status
     tag = "on the node" if incident.tagged else "not on the node"
@@ -366,6 +357,8 @@ def incident_lines(
         yield f"  {name + ':':15}{text}"
     for one in incident.open:
         yield f"  {'in progress:':15}{_submission(one)}"
+    for line in waits:
+        yield f"  {'waits:':15}{line}"
     for name, reason in incident.unmovable:
         yield f"  {'not moved:':15}{name}: {reason}"
     yield "  reported object:"

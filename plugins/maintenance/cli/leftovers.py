@@ -5,16 +5,18 @@ from __future__ import annotations
 import argparse
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ganeti_steward.core.commands.cluster_options import add_source_options
 from ganeti_steward.core.commands.manual import describe
-from ganeti_steward.core.commands.tables import add_json_option, print_json
+from ganeti_steward.core.commands.tables import add_json_option, print_json, print_lines
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK
 from ganeti_steward.core.model.site_rules import TAG_PREFIX
 from ganeti_steward.plugins.filters.filter_rules import FilterRule, read_rules
 from ganeti_steward.plugins.filters.rule_notes import noted_action, purpose_of
 from ganeti_steward.plugins.maintenance.cli.cluster import live_client
+from ganeti_steward.plugins.model.debts import meaning
 
 if TYPE_CHECKING:
     from ganeti_steward.core.ganeti.luxi import Luxi
@@ -68,7 +70,7 @@ def run(options: argparse.Namespace) -> int:
         print("Nothing in the cluster names Steward.")
     else:
         for one in found:
-            print(f"{one.what}\n    {one.command}")
+            print_lines([one.what, f"    {one.command}"])
     return EXIT_FAILURE if found else EXIT_OK
 
 
@@ -77,9 +79,10 @@ def leftovers(client: Luxi | Rapi) -> Iterator[Leftover]:
     info = client.info()
     yield from _allocator(info)
     yield from _tags("cluster", "", info["tags"])
+    nodes = {row["uuid"]: row["name"] for row in client.rows("node", ("uuid", "name"))}
     for kind in ("group", "node", "instance"):
         for row in client.rows(kind, ("name", "tags")):
-            yield from _tags(kind, row["name"], row["tags"] or ())
+            yield from _tags(kind, row["name"], row["tags"] or (), nodes)
     for rule in read_rules(client).rules:
         yield from _rule(rule)
 
@@ -99,14 +102,18 @@ def _allocator(info: Mapping[str, Any]) -> Iterator[Leftover]:
         )
 
 
-def _tags(kind: str, name: str, tags: Sequence[str]) -> Iterator[Leftover]:
+def _tags(
+    kind: str, name: str, tags: Sequence[str], nodes: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[Leftover]:
     """One entry for all tags of one object, which one command removes."""
     own = sorted(tag for tag in tags if tag.startswith(_TAGS))
     if own:
         of = f"{kind} {name}".strip()
         words = [name, *own] if name else own
         count = "a tag" if len(own) == 1 else f"{len(own)} tags"
-        yield Leftover(f"{of} has {count}: {', '.join(own)}", f"{_UNTAG[kind]} {shlex.join(words)}")
+        meant = "; ".join(filter(None, (meaning(tag, nodes) for tag in own)))
+        what = f"{of} has {count}: {', '.join(own)}" + (f" ({meant})" if meant else "")
+        yield Leftover(what, f"{_UNTAG[kind]} {shlex.join(words)}")
 
 
 def _rule(rule: FilterRule) -> Iterator[Leftover]:

@@ -16,6 +16,7 @@ from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_NOT_MASTER, EXIT_OK, StewardError
 from ganeti_steward.core.ganeti.sources import read_file
 from ganeti_steward.core.ganeti.this_node import DATA, SOCKET
+from ganeti_steward.core.json_reader import counted
 from ganeti_steward.plugins.maintenance.cli.cluster import (
     add_submit_option,
     daemon_address,
@@ -27,6 +28,7 @@ from ganeti_steward.plugins.maintenance.edges.status import (
     fetch_status,
     observation_word,
     status_lines,
+    wait_line,
 )
 from ganeti_steward.plugins.maintenance.engine.decision import Change, Decision
 from ganeti_steward.plugins.maintenance.engine.transitions import FORGOTTEN, mermaid
@@ -59,7 +61,7 @@ def decision_lines(
     ]
     yield from done or ["nothing is done"]
     for one in held:
-        yield f"held ({one.brake}) {_subject(one.subject, known)}: {one.sentence}"
+        yield f"held ({one.brake}) {_subject(one.subject, known)}: {wait_line(one)}"
 
 
 def silent_lines(world: World) -> Iterator[str]:
@@ -238,7 +240,9 @@ def _replay(file: str) -> int:
     lines = read_file(file).decode(errors="backslashreplace").splitlines()
     moments = replay(read_moments(lines), planner_for, routine_for)
     for number, one in enumerate(moments, 1):
-        world = one.moment.inputs.world
+        world, missing = one.moment.inputs.world, one.moment.missing
+        if missing:
+            print(f"{counted(missing, 'moment')} before this one could not be recorded")
         print(f"moment {number}: {local_time(world.now)}, mode {one.moment.settings.mode}")
         decided = decision_lines(one.decision, world.incidents, one.decision.held)
         print_lines(f"  {line}" for line in decided)

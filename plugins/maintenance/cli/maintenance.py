@@ -16,10 +16,14 @@ from ganeti_steward.core.commands.cluster_options import (
 from ganeti_steward.core.commands.manual import add_subcommand, add_subcommands, describe
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
 from ganeti_steward.plugins.maintenance.cli import maintenance_pause, maintenance_plan, requests
-from ganeti_steward.plugins.maintenance.cli.cluster import add_submit_option, live_client
+from ganeti_steward.plugins.maintenance.cli.cluster import (
+    add_submit_option,
+    daemon_waits,
+    live_client,
+)
 from ganeti_steward.plugins.maintenance.cli.incident import incident_lines
 from ganeti_steward.plugins.model.incident import Maintenance
-from ganeti_steward.plugins.model.progress import emptied, empties
+from ganeti_steward.plugins.model.progress import Home, emptied, empties
 from ganeti_steward.plugins.model.works import BY_ADMIN, POWER, is_work
 
 if TYPE_CHECKING:
@@ -181,7 +185,10 @@ def _finish_live(one: argparse.ArgumentParser, act: Callable[[argparse.Namespace
 
 def _list(options: argparse.Namespace) -> int:
     cluster = read_source(options).cluster
-    rows = [requests.row_of(one, cluster) for one in requests.requests_of(live_client(options))]
+    found = requests.requests_of(live_client(options))
+    waits = daemon_waits() if any(one.incident.active for one in found) else {}
+    rows = [requests.row_of(one, cluster, waits.get(one.incident.uuid, ())) for one in found]
+    rows += requests.unfinished_rows(found, cluster)
     tables.print_fields(options, requests.FIELDS, requests.USUAL, rows)
     return EXIT_OK
 
@@ -199,9 +206,10 @@ def _show_options(one: argparse.ArgumentParser) -> None:
 def _show(options: argparse.Namespace) -> int:
     cluster = read_source(options).cluster
     one = requests.named(requests.requests_of(live_client(options)), cluster, options.node)
-    row = requests.row_of(one, cluster)
+    waits = daemon_waits().get(one.incident.uuid, ())
+    row = requests.row_of(one, cluster, waits)
     tables.print_lines(f"{requests.FIELDS[name]}: {_text(row[name])}" for name in requests.FIELDS)
-    homes = [instance.nodes for instance in cluster.instances]
+    homes = [Home(instance.nodes, instance.up) for instance in cluster.instances]
     far = emptied(one.incident, homes) if empties(one.incident) else None
     tables.print_lines(incident_lines(one.incident, one.incident.original, one.signature, far))
     return EXIT_OK
@@ -231,9 +239,18 @@ def _word_options(one: argparse.ArgumentParser, word: str) -> None:
 
 
 def _word(word: str, options: argparse.Namespace) -> int:
-    client = live_client(options)
-    one = requests.named(requests.requests_of(client), read_source(options).cluster, options.node)
-    return requests.set_word(client, one, word, submit=options.submit)
+    client, cluster = live_client(options), read_source(options).cluster
+    known = requests.requests_of(client)
+    debts = requests.to_undo(known, cluster, options.node)
+    if word == "done" and debts:
+        incident = requests.undo(options, debts)
+        print(f"Requested the return of {debts.node.name}: incident {incident.uuid}.")
+        return EXIT_OK
+    one = requests.named(known, cluster, options.node)
+    status = requests.set_word(client, one, word, submit=options.submit)
+    if word == "cancel" and status == EXIT_OK:
+        tables.print_lines(requests.left_by(one, cluster))
+    return status
 
 
 #: Name -> description, and what declares the options.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 from uuid import uuid4
 
@@ -13,14 +13,21 @@ from ganeti_steward.core.commands.tables import Value, print_notes
 from ganeti_steward.core.errors import EXIT_OK, StewardError
 from ganeti_steward.core.ganeti.sources import open_luxid
 from ganeti_steward.plugins.maintenance.cli.cluster import (
-    IGNORED,
+    Recorded,
     own_key,
     read_incidents,
     run_tag_job,
 )
 from ganeti_steward.plugins.maintenance.edges.store import Store
-from ganeti_steward.plugins.model.incident import Incident, Maintenance
+from ganeti_steward.plugins.model.debts import Debts, all_debts, debts_of
+from ganeti_steward.plugins.model.incident import (
+    MAINTENANCE_PAUSE_TAG,
+    PAUSE_TAG,
+    Incident,
+    Maintenance,
+)
 from ganeti_steward.plugins.model.operations import set_tags
+from ganeti_steward.plugins.model.progress import progress
 from ganeti_steward.plugins.model.works import requested, work_began
 from ganeti_steward.plugins.texts import local_time
 
@@ -46,8 +53,13 @@ FIELDS: Final = {
     "changed": "Changed",
     "signature": "Signature",
     "note": "Note",
+    "waits": "Waits",
 }
-USUAL: Final = ("node", "state", "requested", "changed", "note")
+#: States that people have requested by a tag.
+CANCELING: Final = "canceling"
+PAUSED: Final = "paused"
+PAUSES: Final = (PAUSE_TAG, MAINTENANCE_PAUSE_TAG)
+USUAL: Final = ("node", "state", "requested", "changed", "waits")
 
 
 class RequestedMaintenance(NamedTuple):
@@ -78,7 +90,7 @@ def write_requests(
     then.
     """
     client, key = open_luxid(source_options(options)), own_key()
-    store = Store(client, lambda: key.key, counters=key.counters)
+    store = Store(client, lambda: key)
     store.read_all()
     now, written = time.time_ns(), []
     for number, node in enumerate(nodes):
@@ -123,8 +135,10 @@ def without_power(client: Luxi | Rapi, names: Sequence[str]) -> list[str]:
     ]
 
 
-def row_of(recorded: RequestedMaintenance, cluster: Cluster) -> Mapping[str, Value]:
-    """A maintenance for the list."""
+def row_of(
+    recorded: RequestedMaintenance, cluster: Cluster, waits: Sequence[str] = ()
+) -> Mapping[str, Value]:
+    """A maintenance for the list; ``waits``: what it waits for, a line each."""
     incident, request = recorded.incident, recorded.request
     return {
         "uuid": incident.uuid,
@@ -140,19 +154,93 @@ def row_of(recorded: RequestedMaintenance, cluster: Cluster) -> Mapping[str, Val
         "changed": local_time(incident.changed),
         "signature": recorded.signature,
         "note": incident.note,
+        "waits": "; ".join(waits) or incident.note,
     }
 
 
+def unfinished_rows(
+    known: Sequence[RequestedMaintenance], cluster: Cluster
+) -> list[Mapping[str, Value]]:
+    """A row for each node of which something is to be undone and that has no active maintenance."""
+    active = {one.incident.node for one in known if one.incident.active}
+    return [
+        dict.fromkeys(FIELDS, "")
+        | {
+            "node": debts.node.name,
+            "state": "unfinished",
+            "ran": debts.instances,
+            "note": f"{debts.sentence}; {debts.undone_by} undoes it",
+        }
+        for debts in all_debts(cluster)
+        if debts.node.uuid not in active
+    ]
+
+
+def to_undo(known: Sequence[RequestedMaintenance], cluster: Cluster, word: str) -> Debts | None:
+    """What is to be undone of a node, or of the node of a maintenance that is not active.
+
+    None: nothing is, or its maintenance is active and undoes it at its end.
+    """
+    from ganeti_steward.allocators.state.names import named as nodes_named  # imports the engine
+
+    names = set(nodes_named(cluster.nodes, word)) or {
+        one.incident.node_name for one in known if word and one.incident.uuid.startswith(word)
+    }
+    active = {one.incident.node for one in known if one.incident.active}
+    found = [
+        one for one in all_debts(cluster) if one.node.name in names and one.node.uuid not in active
+    ]
+    return found[0] if len(found) == 1 else None
+
+
+def left_by(recorded: RequestedMaintenance, cluster: Cluster) -> Iterator[str]:
+    """What stays as it is after a cancel, and how to undo it, a line each."""
+    incident = recorded.incident
+    node = cluster.nodes_by_uuid.get(incident.node)
+    debts = node and debts_of(cluster, node)
+    if doing := progress(incident):
+        yield f"What its jobs do now goes on: {doing}."
+    if debts:
+        yield f"It stays so: {debts.sentence}."
+        yield from (f"    {command}" for command in debts.commands)
+    if debts or doing:
+        yield f"gnt-steward maintenance done {incident.node_name} undoes all of it."
+
+
+def undo(options: argparse.Namespace, debts: Debts) -> Incident:
+    """Request that a node is taken back, and its instances with it; raises StewardError."""
+    if options.rapi:
+        raise StewardError(
+            f"the maintenance of {debts.node.name} is not active: what it has left is undone by "
+            f"{debts.undone_by} on the master"
+        )
+    request = Maintenance("refuse", worked=time.time_ns(), ran=debts.instances)
+    drained = debts.node.drained and not debts.drained
+    reason = f"undo what an earlier maintenance has left: {debts.sentence}"
+    (incident,) = write_requests(options, [debts.node], request._replace(drained=drained), reason)
+    return incident
+
+
 def state_of(incident: Incident, request: Maintenance, cluster: Cluster) -> str:
-    """How far it is, in one word."""
+    """How far it is, in one word.
+
+    The tags of people apply as soon as they are set, before the daemon has read them.
+    """
     if not incident.active:
         return "done" if incident.state.succeeded else incident.status
     node = cluster.nodes_by_uuid.get(incident.node)
-    if not incident.state.begun or node is None:
+    if node is None:
         return "requested"
-    if work_began(incident) and not request.worked:
+    worked = request.worked or (incident.state.begun and incident.done_tag in node.tags)
+    if incident.cancel_tag in node.tags:
+        return CANCELING
+    if work_began(incident) and not worked:
         return "working"
-    if request.worked:
+    if any(one.startswith(PAUSES) for one in (*cluster.tags, *node.tags)):
+        return PAUSED
+    if not incident.state.begun:
+        return "requested"
+    if worked:
         return "returning" if node.drained and not request.drained else "home"
     return "ready" if request.ready else "emptying"
 
@@ -183,13 +271,20 @@ def set_word(
 ) -> int:
     """Set the tag ``done`` or ``cancel`` of a maintenance; returns the exit status."""
     incident = recorded.incident
-    if recorded.signature == IGNORED:
-        raise StewardError(f"the daemon ignores incident {incident.uuid}: it is not signed")
+    if ignored := Recorded(incident, recorded.signature).ignored:
+        raise StewardError(ignored)
     if not incident.active:
-        print(f"Nothing to do: the maintenance of {incident.node_name} is not active.")
+        ack = f" To end it: gnt-steward incident ack {incident.uuid}." if incident.tagged else ""
+        print(f"Nothing to do: the maintenance of {incident.node_name} is not active.{ack}")
+        return EXIT_OK
+    if word == "done" and recorded.request.worked:
+        print(f"Nothing to do: {incident.node_name} is being taken back.")
         return EXIT_OK
     if word == "done" and not incident.state.begun:
-        raise StewardError(f"the maintenance of {incident.node_name} has not begun")
+        raise StewardError(
+            f"the maintenance of {incident.node_name} has not begun. To end it: gnt-steward "
+            f"maintenance cancel {incident.node_name}"
+        )
     tag = incident.done_tag if word == "done" else incident.cancel_tag
     return run_tag_job(
         client,

@@ -16,6 +16,7 @@ from ganeti_steward.core.model.cluster import Node
 from ganeti_steward.core.service.disk_timeout import DiskTimeout
 from ganeti_steward.plugins.maintenance.confd.choice import Mastership
 from ganeti_steward.plugins.maintenance.config import Maintd
+from ganeti_steward.plugins.maintenance.daemon import words
 from ganeti_steward.plugins.maintenance.edges.commands import RepairRunner, agent_calls
 from ganeti_steward.plugins.maintenance.edges.poll import Poll, Poller, Target, agent_reports
 from ganeti_steward.plugins.maintenance.engine.decision import CLUSTER, CommandResult
@@ -137,12 +138,14 @@ class CarryOut:
         agents: Agents,
         voting: Callable[[], Vote],
         stopping: Callable[[], bool],
+        read_words: Callable[[World], World],
     ) -> None:
         """``voting``: the vote before a submission; raises nothing.
 
-        ``stopping``: whether the daemon is to end; nothing new is begun then."""
+        ``stopping``: whether the daemon is to end; nothing new is begun then.  ``read_words``: the
+        world with the tags of now; raises StewardError."""
         self._store, self._queue, self._agents = store, queue, agents
-        self._voting, self._stopping = voting, stopping
+        self._voting, self._stopping, self._read_words = voting, stopping, read_words
         self._deposed = False
         """whether this node is not the master any more: nothing is recorded"""
         self.held: list[Held] = []
@@ -202,11 +205,10 @@ class CarryOut:
         reason = self._not_now() if started or routine else ""
         if reason:
             for one in started:
-                self._withdraw(one, reason)
-            self.held += [
-                Held(each.name, "master", f"{reason}; held: {each.task.reason}") for each in routine
-            ]
+                self._withdraw(one, "master", reason)
+            self.held += [_held_routine(each, "master", reason) for each in routine]
             return
+        started, routine = self._wanted(started, routine, world)
         jobs = [one for one in started if not one.task.command]
         if jobs or routine:
             self._submit(jobs, routine)
@@ -214,6 +216,34 @@ class CarryOut:
             if one.task.command:
                 with self._part(one.incident, "submit", f"step {one.task.step}"):
                     self._run(one, world)
+
+    def _wanted(
+        self, started: Sequence[Started], routine: Sequence[RoutineStarted], world: World
+    ) -> tuple[list[Started], list[RoutineStarted]]:
+        """Those tasks that people have not held back since the cluster was read."""
+        if not (started or routine):
+            return [], []
+        try:
+            now = self._read_words(world)
+        except StewardError as err:
+            reason = f"the tags cannot be read again: {err}"
+            for one in started:
+                self._withdraw(one, "submit", reason)
+            self.held += [_held_routine(each, "submit", reason) for each in routine]
+            return [], []
+        repairs, work = [], []
+        for one in started:
+            held = words.against_repair(now, self.incidents[one.incident], one.task)
+            if held:
+                self._withdraw(one, held[0].brake, "; ".join(each.sentence for each in held))
+            else:
+                repairs.append(one)
+        for each in routine:
+            if held := words.against_routine(now, each):
+                self.held += held
+            else:
+                work.append(each)
+        return repairs, work
 
     def _not_now(self) -> str:
         """Why nothing may be submitted; empty when it may."""
@@ -267,9 +297,9 @@ class CarryOut:
         self._agents.start(node, one.submission, command, original)
         self.started.append(one)
 
-    def _withdraw(self, started: Started, reason: str) -> None:
+    def _withdraw(self, started: Started, brake: str, reason: str) -> None:
         """Take back an intent that was recorded: nothing was handed over."""
-        self.held.append(Held(started.incident, "master", f"{reason}; held: {started.task.reason}"))
+        self.held.append(Held(started.incident, brake, f"{reason}; held: {started.task.reason}"))
         # Known even where the record cannot be written.
         self._queue.withdraw(started.submission, reason)
         incident = self.incidents.get(started.incident)
@@ -291,6 +321,10 @@ class CarryOut:
                 _log.exception("%s: %s", subject, what)
             part.failed = True
             self.held.append(Held(subject, brake, f"{what}: {describe_fault(err)}"))
+
+
+def _held_routine(started: RoutineStarted, brake: str, reason: str) -> Held:
+    return Held(started.name, brake, f"{reason}; held: {started.task.reason}")
 
 
 class _Part:

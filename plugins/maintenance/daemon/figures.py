@@ -5,10 +5,10 @@ Only what the round has read anyway.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from ganeti_steward.allocators.overview.amounts import Amount, Filled, FilledGroup, Overview, sums
+from ganeti_steward.allocators.overview.amounts import Overview
 from ganeti_steward.core.model.options import Options
 from ganeti_steward.plugins.maintenance.edges.status import Figures
 from ganeti_steward.plugins.model.world import World
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 
 #: Instance -> the nodes it is being moved to, primary first.
 Moves = Mapping[str, tuple[str, ...]]
-
-#: Ganeti's statuses of instances that should run and do not.
-_DOWN: Final = ("ERROR_down", "ERROR_nodedown", "ERROR_nodeoffline")
 
 #: Nodes up to which room for instances is counted: of 200 it takes over a second.
 _COUNTED: Final = 250
@@ -52,50 +49,6 @@ def drawn(world: World, moves: Moves) -> Drawn:
     return Drawn(overview(now, with_placed(now, placed)), tuple(_scores(even)))
 
 
-def steadied(now: Overview, before: Overview, moved: Collection[str]) -> Overview:
-    """The picture of a round, with figures of the picture before where a move disturbs it.
-
-    Nodes and instances are read one after the other.  Where a job ends in between, the disk of a
-    node does not fit to its instances and counts as unknown for this round.
-
-    ``moved``: names of the nodes that moves use.
-    """
-    known = {node.name: node.now for group in before for node in group.nodes}
-    return tuple(_steady_group(group, known, moved) for group in now)
-
-
-def _steady_group(
-    group: FilledGroup, known: Mapping[str, tuple[Amount, ...]], moved: Collection[str]
-) -> FilledGroup:
-    nodes = tuple(
-        _steady(node, known[node.name]) if node.name in moved and node.name in known else node
-        for node in group.nodes
-    )
-    if nodes == group.nodes:
-        return group
-    whole = group.whole._replace(now=sums(node.now for node in nodes))
-    if whole.after:
-        whole = whole._replace(after=sums(node.after for node in nodes))
-    return FilledGroup(whole, nodes)
-
-
-def _steady(node: Filled, before: tuple[Amount, ...]) -> Filled:
-    """With the disk as it was, where the node reports its memory and its disk is not known."""
-    memory, disk, cpu = node.now
-    _, last, _ = before
-    if memory.total is None or disk.total is not None or last.total is None:
-        return node
-    node = node._replace(now=(memory, last, cpu))
-    return node._replace(after=(node.after[0], last, node.after[2])) if node.after else node
-
-
-def nodes_of(world: World, moves: Moves) -> set[str]:
-    """Names of the nodes that moves lead from and to."""
-    instances = world.instances
-    now = {name for one in moves if one in instances for name in instances[one].nodes}
-    return now.union(*moves.values())
-
-
 def _scores(now: State) -> Iterator[tuple[str, float]]:
     """As ``gnt-steward balance`` prints them without options."""
     from ganeti_steward.allocators.score.score import Scorer
@@ -121,7 +74,7 @@ def figures_of(
     checked = {name: found for name in names if (found := world.disk_health(name))}
     return Figures(
         cluster=world.cluster.name,
-        down=tuple(one.name for one in world.cluster.instances if one.status in _DOWN),
+        down=tuple(one.name for one in world.cluster.instances if one.down),
         checked=len(checked),
         degraded=tuple(name for name, found in checked.items() if found.faults),
         scores=scores,

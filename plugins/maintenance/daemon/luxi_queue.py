@@ -34,18 +34,20 @@ class LuxiQueue:
         notes: CallNotes | None = None,
         connections: Connections | None = None,
         runtime: Runtime = REAL,
+        given: Callable[[], int | None] = lambda: None,
     ) -> None:
         """``wait``: seconds for which `submit` waits for luxid's answer.
 
         ``wake`` is called by another thread when a call has ended.  ``notes``: what the daemon
         before was handing over at its end; None: that is not known.  ``connections``: those to
-        luxid; None: the real ones.
+        luxid; None: the real ones.  ``given``: the last number that luxid has given out, see
+        `job_search.last_job`.
         """
         self._luxi, self._store, self._notes = luxi, store, notes
         self._calls = Calls(wait, wake, notes, runtime)
         self._connections = connections or Connections(luxi.path)
-        self._routine = RoutineJobs(luxi, self._is_over)
-        self._open = OpenJobs(luxi)
+        self._routine = RoutineJobs(luxi, self._is_over, given)
+        self._open = OpenJobs(luxi, given)
 
     def _is_over(self) -> bool:
         """Whether every call that has handed over jobs is over, those of an earlier daemon too."""

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from functools import partial
+from types import MappingProxyType
+from typing import Final, NamedTuple, Protocol
 
 from ganeti_steward.core.model.cluster import Node
 from ganeti_steward.core.model.job_state import JobState
 from ganeti_steward.plugins.filters.actions.changes import JobChange
 from ganeti_steward.plugins.maintenance.confd.choice import Vote
 from ganeti_steward.plugins.maintenance.config import Maintd
-from ganeti_steward.plugins.maintenance.daemon.job_releases import JobReleases
+from ganeti_steward.plugins.maintenance.daemon.job_releases import Releasing
+from ganeti_steward.plugins.maintenance.edges.outlet import Outlet
 from ganeti_steward.plugins.maintenance.edges.store import Records
 from ganeti_steward.plugins.maintenance.engine.decision import (
     Change,
@@ -162,6 +165,45 @@ class Round(NamedTuple):
 #: Reports rounds somewhere: status, metrics, audit log, notifications.
 Observer = Callable[[Round], None]
 
+#: Gets what each step gets, before it decides.
+Recorder = Callable[[Inputs, Maintd], None]
+
+
+class Observers:
+    """Everything that rounds are reported to; none of it can stop a round, see `Outlet`."""
+
+    def __init__(
+        self,
+        rounds: Mapping[str, Observer] = MappingProxyType({}),
+        steps: Mapping[str, Recorder] = MappingProxyType({}),
+    ) -> None:
+        """What is called after each round, and before each step, in this order.
+
+        The keys say what it means when one fails, as the beginning of a sentence.
+        """
+        self._rounds = [(Outlet(failure), one) for failure, one in rounds.items()]
+        self._steps = [(Outlet(failure), one) for failure, one in steps.items()]
+
+    def step(self, inputs: Inputs, settings: Maintd) -> None:
+        """A step is about to decide; raises nothing."""
+        for outlet, recorder in self._steps:
+            outlet(partial(recorder, inputs, settings), None)
+
+    def round(self, outcome: Round) -> None:
+        """A round has ended; raises nothing."""
+        for outlet, observer in self._rounds:
+            outlet(partial(observer, outcome), None)
+
+    @property
+    def problems(self) -> tuple[Held, ...]:
+        """What cannot be reported at present."""
+        outlets = [outlet for outlet, _ in (*self._steps, *self._rounds)]
+        return tuple(one for outlet in outlets for one in outlet.problems)
+
+
+#: Where nothing is reported.
+UNOBSERVED: Final = Observers()
+
 
 ReadDisks = Callable[[World, Mapping[int, JobState]], Mapping[str, DiskHealth]]
 
@@ -178,7 +220,7 @@ class Parts(NamedTuple):
     planner: Planner
     step: Callable[[Inputs, Maintd, Planner, RoutinePlanner], Decision]
     routine_planner: RoutinePlanner = no_routine
-    releasing: JobReleases | None = None
+    releasing: Releasing | None = None
     """None: no job is released"""
     read_storage: Callable[[World], Mapping[str, NodeStorage]] = lambda world: {}
     """name -> storage of the nodes that report failing physical volumes"""
@@ -186,11 +228,11 @@ class Parts(NamedTuple):
     """name -> disks of instances that are going to leave a node; ``jobs``: as in `Inputs`"""
     gates: Callable[[World], tuple[str, ...]] = lambda world: ()
     """why no maintenance may begin now"""
+    read_words: Callable[[World], World] = lambda world: world
+    """the world with the tags of now, in which people say what they want; raises StewardError"""
     verify_disks: Callable[[World], tuple[str, ...]] | None = None
     """what is wrong with disks of the cluster, a sentence each; None: no disks are verified"""
-    observers: Sequence[Observer] = ()
-    record: Callable[[Inputs, Maintd], None] = lambda inputs, settings: None
-    """called with what each step gets"""
+    observers: Observers = UNOBSERVED
     alive: Callable[[], None] = lambda: None
     """called at least every half minute while the loop waits, and before each round"""
     reload: Callable[[], Maintd | None] = lambda: None

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import logging
 import os
-import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
-from typing import Final, TextIO
+from typing import Final
 
 from ganeti_steward.core.builtins import MAINTENANCE
 from ganeti_steward.core.commands.configuration import configuration
@@ -18,20 +17,27 @@ from ganeti_steward.core.config.values import Config, Http
 from ganeti_steward.core.errors import EXIT_NOT_MASTER, EXIT_OK, StewardError, reason_of
 from ganeti_steward.core.ganeti.hmac_key import KeyFile
 from ganeti_steward.core.ganeti.luxi import Luxi
-from ganeti_steward.core.log import set_up_service
+from ganeti_steward.core.log import set_up_service, to_standard_error
 from ganeti_steward.core.process.descendants import end_children
 from ganeti_steward.core.process.memory_lock import keep_small
-from ganeti_steward.core.safe_files import make_directory, open_own
+from ganeti_steward.core.safe_files import make_directory
 from ganeti_steward.core.service.console_log import ConsoleLog
 from ganeti_steward.core.service.disk_timeout import DiskTimeout
 from ganeti_steward.core.service.sd_notify import notify
-from ganeti_steward.plugins.lock_file import is_locked, lock_file
+from ganeti_steward.plugins.lock_file import lock_file
 from ganeti_steward.plugins.maintenance.confd.choice import Mastership, Vote
 from ganeti_steward.plugins.maintenance.config import NO_LOAD, Maintd, Rebalance
 from ganeti_steward.plugins.maintenance.daemon import reporting
+from ganeti_steward.plugins.maintenance.daemon.candidates import Candidates
 from ganeti_steward.plugins.maintenance.daemon.carry_out import NodeAgents
 from ganeti_steward.plugins.maintenance.daemon.figures import room
-from ganeti_steward.plugins.maintenance.daemon.job_releases import JobReleases
+from ganeti_steward.plugins.maintenance.daemon.job_releases import (
+    AtOnce,
+    Beside,
+    JobReleases,
+    planned,
+    question_of,
+)
 from ganeti_steward.plugins.maintenance.daemon.luxi_queue import LuxiQueue, read_world
 from ganeti_steward.plugins.maintenance.daemon.mastership import (
     NotMaster,
@@ -39,12 +45,12 @@ from ganeti_steward.plugins.maintenance.daemon.mastership import (
     require_master,
 )
 from ganeti_steward.plugins.maintenance.daemon.options import DaemonOptions
-from ganeti_steward.plugins.maintenance.daemon.parts import Parts
-from ganeti_steward.plugins.maintenance.daemon.replay import Recorder
+from ganeti_steward.plugins.maintenance.daemon.parts import Observers, Parts, Recorder
+from ganeti_steward.plugins.maintenance.daemon.recording import Recording
 from ganeti_steward.plugins.maintenance.daemon.rounds import Rounds
 from ganeti_steward.plugins.maintenance.daemon.wakeup import DaemonStopped, Signals, Wakeup
+from ganeti_steward.plugins.maintenance.daemon.words import read_words
 from ganeti_steward.plugins.maintenance.edges.audit import Audit
-from ganeti_steward.plugins.maintenance.edges.counters import Counters
 from ganeti_steward.plugins.maintenance.edges.status import Status
 from ganeti_steward.plugins.maintenance.edges.store import Store
 from ganeti_steward.plugins.maintenance.engine.decision import Change, Decision, Inputs, PluginPlan
@@ -52,6 +58,7 @@ from ganeti_steward.plugins.maintenance.engine.step import step
 from ganeti_steward.plugins.maintenance.notify.notify import Notifier
 from ganeti_steward.plugins.maintenance.page.http import StatusApplication, StatusServer
 from ganeti_steward.plugins.maintenance.queue.calls import CallNotes
+from ganeti_steward.plugins.maintenance.queue.job_search import last_job
 from ganeti_steward.plugins.maintenance.rebalance.remaining import NAME
 from ganeti_steward.plugins.maintenance.repairs.disk_gate import verify_disks
 from ganeti_steward.plugins.maintenance.repairs.planner import (
@@ -65,7 +72,9 @@ from ganeti_steward.plugins.model.task import Held, RoutinePlan
 from ganeti_steward.plugins.model.world import World
 
 #: Settings that are used at the start only.
-_FIXED: Final = ("address", "port", "audit_file", "counters_file", "lock_file")
+_FIXED: Final = ("address", "port", "audit_file", "lock_file")
+#: Seconds the disk of the state files may take; then the daemon goes on without it.
+_DISK: Final = 5.0
 
 
 class ConfiguredParts:
@@ -110,9 +119,11 @@ class ConfiguredParts:
         """Have the plugins notified of changes."""
         self._notifier.notify(changes)
 
+    @property
     def problems(self) -> tuple[Held, ...]:
-        """What is wrong with the configuration file, while an older content of it is used."""
-        return (Held("cluster", "configuration", self._fault),) if self._fault else ()
+        """A configuration file that cannot be used while an older content is, and notifications."""
+        fault = (Held("cluster", "configuration", self._fault),) if self._fault else ()
+        return *fault, *self._notifier.problems
 
     def reload(self, read: Callable[[], Config]) -> bool:
         """Use the configuration that ``read`` returns; one that cannot be used changes nothing."""
@@ -141,11 +152,6 @@ class ConfiguredParts:
 
 _log: Final = logging.getLogger(__name__)
 
-#: Where the lock was by default before there was a directory for it.
-OLDER_LOCK_FILE: Final = "/run/gnt-steward-maintd.lock"
-#: Seconds the disk of the state files may take; then the daemon goes on without it.
-_DISK: Final = 5.0
-
 
 def run_daemon(options: DaemonOptions) -> int:
     """Run until a signal ends it; the exit status.
@@ -163,7 +169,7 @@ def run_daemon(options: DaemonOptions) -> int:
         pass
     except NotMaster as err:
         _log.error("maintd ends, this node is not the master: %s", err)
-        print(f"gnt-steward maintd: this node is not the master: {err}", file=sys.stderr)
+        to_standard_error(f"gnt-steward maintd: this node is not the master: {err}")
         return EXIT_NOT_MASTER
     finally:
         notify("STOPPING=1")
@@ -172,13 +178,8 @@ def run_daemon(options: DaemonOptions) -> int:
     return EXIT_OK
 
 
-def _lock_place(settings: Maintd, older: str = OLDER_LOCK_FILE) -> str:
-    """The lock file; the directory of the default one is made where systemd has not made it.
-
-    Raises StewardError, also while a daemon runs that uses the lock file of older versions.
-    """
-    if is_locked(older):
-        raise StewardError(f"it is already running, in an older version: {older} is locked")
+def _lock_place(settings: Maintd) -> str:
+    """The lock file; the directory of the default one is made where systemd has not made it."""
     if settings.lock_file == Maintd().lock_file:
         # What fails here fails again, and is reported, where the file is opened.
         with suppress(OSError):
@@ -221,8 +222,6 @@ class Daemon:
             stack.callback(configured.stop)
             configured.agents.start_polling()
             parts = self._parts(voting, server)
-            if self._options.record:
-                parts = parts._replace(record=Recorder(stack.enter_context(self._record())))
             mode, port = configured.settings.mode, server.port
             _log.info("maintd begins mode=%s port=%s: %s", mode, port, won.reason)
             notify("READY=1")
@@ -234,7 +233,14 @@ class Daemon:
         agents = NodeAgents(settings, self._wakeup.wake, runs_commands=False)
         agents.watch(read_world(self._luxi, time.time_ns(), storage=False).nodes)
         agents.poll_once()
-        return self._rounds(self._deciding(acts=False)._replace(agents=agents)).decide(lasting=True)
+        rounds = self._rounds(self._deciding(acts=False)._replace(agents=agents))
+        inputs, decision, held = rounds.decide(lasting=True)
+        question = question_of(inputs, inputs.world.incidents, time.time_ns(), settings.mode)
+        releases = planned(self._held_jobs(), question)
+        return inputs, decision._replace(releases=releases), (*held, *releases.held)
+
+    def _held_jobs(self) -> JobReleases:
+        return JobReleases(self._luxi, lambda: self._configured.config, given=last_job)
 
     def _rounds(self, parts: Parts) -> Rounds:
         return Rounds(parts, self._configured.settings, self._signals)
@@ -259,22 +265,50 @@ class Daemon:
         audit = Audit(configured.settings.audit_file)
         audit.start(started)
         history = reporting.AuditReport(audit, audit.latest(reporting.KEPT))
+        candidates = Candidates(
+            lambda: configured.config, configured.agents.key, DiskTimeout(_DISK)
+        )
+
+        def problems() -> tuple[Held, ...]:
+            return (
+                *configured.problems,
+                *candidates.problems,
+                *audit.problems,
+                *server.problems,
+                *status.problems,
+                *observers.problems,
+            )
+
         status = reporting.StatusReport(
             server.publish,
             lambda: configured.agents.latest,
             lambda: configured.settings.mode,
-            configured.problems,
+            problems,
             history.latest,
             started,
             room,
+            candidates,
+        )
+        observers = Observers(
+            {
+                "the audit log does not get what a round did": history,
+                "changes are not passed on": lambda outcome: configured.notify(
+                    history.changes(outcome)
+                ),
+                "the status is not shown": status,
+                "systemd is not notified": lambda outcome: reporting.report_to_systemd(
+                    outcome, problems()
+                ),
+            },
+            self._recording(),
         )
         return self._deciding()._replace(
             voting=voting,
-            observers=(
-                history,
-                status,
-                lambda outcome: configured.notify(history.changes(outcome)),
-                reporting.report_to_systemd,
+            observers=observers,
+            # The vote of the rounds can be interrupted by a signal.
+            releasing=Beside(
+                AtOnce(self._held_jobs(), voting, lambda: self._signals.stopping),
+                self._wakeup.wake,
             ),
             alive=lambda: notify("WATCHDOG=1"),
             reload=self._reload,
@@ -286,11 +320,9 @@ class Daemon:
         ``acts``: whether this process is the daemon.
         """
         notes = CallNotes(f"{self._configured.settings.lock_file}.calls", writes=acts)
-        settings = self._configured.settings
         store = Store(
             self._luxi,
             self._configured.agents.key,
-            counters=Counters(settings.counters_file, writes=acts, call_disk=DiskTimeout(_DISK)),
             holds_creations=lambda: self._configured.settings.hold_creations,
         )
 
@@ -300,17 +332,17 @@ class Daemon:
         return Parts(
             voting=lambda: Vote(Mastership.UNDECIDED, "no vote was held"),
             store=store,
-            queue=LuxiQueue(self._luxi, store, wake=self._wakeup.wake, notes=notes),
+            queue=LuxiQueue(self._luxi, store, wake=self._wakeup.wake, notes=notes, given=last_job),
             read_world=read,
             read_storage=partial(read_storage, self._luxi),
             read_disks=partial(read_disks, self._luxi),
+            read_words=partial(read_words, self._luxi),
             agents=self._configured.agents,
             gates=self._configured.gates,
             verify_disks=partial(verify_disks, self._luxi),
             planner=self._configured.plan,
             routine_planner=self._configured.plan_routine,
             step=step,
-            releasing=JobReleases(self._luxi, lambda: self._configured.config),
         )
 
     def _reload(self) -> Maintd | None:
@@ -319,12 +351,16 @@ class Daemon:
         _set_up_log(self._configured.config, self._options)
         return self._configured.settings
 
-    def _record(self) -> TextIO:
+    def _recording(self) -> Mapping[str, Recorder]:
+        """The recording that the command line requests; raises StewardError."""
+        if not (path := self._options.record):
+            return {}
+        recording = Recording(path, DiskTimeout(_DISK))
         try:
-            return open(self._options.record, "a", encoding="utf-8", opener=open_own)
+            recording.begin()
         except OSError as err:
-            reason = reason_of(err)
-            raise StewardError(f"{self._options.record} cannot be written: {reason}") from None
+            raise StewardError(f"{path} cannot be written: {reason_of(err)}") from None
+        return {f"the recording {path} cannot be written": recording}
 
 
 def _report_undecided(reason: str) -> None:

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
-from typing import Any, Final, NamedTuple, TextIO, get_type_hints
+from typing import Any, Final, NamedTuple
 
-from ganeti_steward.core.config.declaration import keys, read_section
+from ganeti_steward.core.config.declaration import read_section
 from ganeti_steward.core.errors import StewardError, join_faults
 from ganeti_steward.core.json_nesting import load_json
-from ganeti_steward.core.typed_json import from_json, to_json
+from ganeti_steward.core.json_reader import describe
+from ganeti_steward.core.typed_json import from_json
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.engine.decision import Decision, Inputs
 from ganeti_steward.plugins.maintenance.engine.routine import RoutinePlanner, no_routine
 from ganeti_steward.plugins.maintenance.engine.step import step
 from ganeti_steward.plugins.maintenance.engine.tasks import Planner
 from ganeti_steward.plugins.model.incident import Incident
-from ganeti_steward.plugins.model.world import World
 
 
 class Replayed(NamedTuple):
@@ -57,9 +55,11 @@ def incidents_after(
 #: The version of the format, the member ``format`` of the first line.
 FORMAT: Final = 1
 
-_CONFIGURATION: Final = "configuration"
-_WORLD: Final = "world"
-_INCIDENTS: Final = "incidents"
+#: Members of a line, and one of its world.
+CONFIGURATION: Final = "configuration"
+WORLD: Final = "world"
+MISSING: Final = "missing"
+INCIDENTS: Final = "incidents"
 #: Members of a world of the versions before.
 _BESIDE: Final = ("nodes", "instances", "groups", "cluster_tags")
 
@@ -71,49 +71,13 @@ class Moment(NamedTuple):
     inputs: Inputs
     continued: bool
     """whether the incidents are those that the step before has left"""
-
-
-class Recorder:
-    """Writes a line for each step."""
-
-    def __init__(self, file: TextIO) -> None:
-        self._file = file
-        self._before: dict[str, Any] = {}
-
-    def __call__(self, inputs: Inputs, settings: Maintd) -> None:
-        """Write one moment, without what is as in the one before."""
-        whole = {_CONFIGURATION: _configuration(settings), **_ordered(Inputs, inputs)}
-        # With defaults, too: what is missing would be as in the line before.
-        types = get_type_hints(World)
-        whole[_WORLD] = {
-            name: _ordered(types[name], one) for name, one in inputs.world._asdict().items()
-        }
-        line = {**whole, _WORLD: self._changed(_WORLD, whole), "format": FORMAT}
-        line[_CONFIGURATION] = self._changed(_CONFIGURATION, whole)
-        self._before = whole
-        self._file.write(json.dumps(line, separators=(",", ":")) + "\n")
-        self._file.flush()
-
-    def _changed(self, name: str, whole: Mapping[str, Any]) -> dict[str, Any]:
-        before = self._before.get(name, {})
-        return {
-            key: value
-            for key, value in whole[name].items()
-            if key == _INCIDENTS or key not in before or before[key] != value
-        }
-
-
-_ordered: Final = partial(to_json, ordered=True)
-
-
-def _configuration(settings: Maintd) -> dict[str, Any]:
-    values = ((key.name, getattr(settings, key.field)) for key in keys(Maintd))
-    return {name: list(one) if isinstance(one, tuple) else one for name, one in values}
+    missing: int = 0
+    """how many moments just before this one could not be written"""
 
 
 def read_moments(lines: Iterable[str]) -> Iterator[Moment]:
     """The moments of a file; raises StewardError naming the line that cannot be used."""
-    before: dict[str, Any] = {_CONFIGURATION: {}, _WORLD: {}}
+    before: dict[str, Any] = {CONFIGURATION: {}, WORLD: {}}
     for number, line in enumerate(lines, 1):
         if line.strip():
             try:
@@ -126,21 +90,25 @@ def read_moments(lines: Iterable[str]) -> Iterator[Moment]:
 def _moment(before: Mapping[str, Any], line: str) -> tuple[dict[str, Any], Moment]:
     """What the next line builds on, and the moment; raises ValueError."""
     data = load_json(line)
-    if not isinstance(data, dict) or not isinstance(data.get(_WORLD), dict):
+    if not isinstance(data, dict) or not isinstance(data.get(WORLD), dict):
         raise ValueError("an object with the object world is expected")
-    if not isinstance(data.setdefault(_CONFIGURATION, {}), dict):
-        raise ValueError(f"{_CONFIGURATION} must be an object")
+    if not isinstance(data.setdefault(CONFIGURATION, {}), dict):
+        raise ValueError(f"{CONFIGURATION} must be an object")
+    missing = data.pop(MISSING, 0)
+    if type(missing) is not int or missing < 0:
+        raise ValueError(f"{MISSING}: a number of moments is expected, found {describe(missing)}")
     version = data.pop("format", FORMAT)
     if version != FORMAT:
         raise ValueError(f"its format is {version!r}, this program reads format {FORMAT}")
-    data[_CONFIGURATION] = {**before[_CONFIGURATION], **data[_CONFIGURATION]}
-    continued = _INCIDENTS not in data[_WORLD]
-    data[_WORLD] = {**before[_WORLD], **data[_WORLD]}
-    given = {name: one for name, one in data.items() if name != _CONFIGURATION}
-    given[_WORLD] = _upgraded(data[_WORLD])
+    data[CONFIGURATION] = {**before[CONFIGURATION], **data[CONFIGURATION]}
+    continued = INCIDENTS not in data[WORLD]
+    data[WORLD] = {**before[WORLD], **data[WORLD]}
+    given = {name: one for name, one in data.items() if name != CONFIGURATION}
+    given[WORLD] = _upgraded(data[WORLD])
     if isinstance(since := given.get("since"), dict):
         given["since"] = _by_plugin(since)
-    return data, Moment(_settings(data[_CONFIGURATION]), from_json(Inputs, given), continued)
+    inputs = from_json(Inputs, given)
+    return data, Moment(_settings(data[CONFIGURATION]), inputs, continued, missing)
 
 
 def _upgraded(world: Mapping[str, Any]) -> dict[str, Any]:
@@ -193,7 +161,7 @@ def _with_sent(one: Mapping[str, Any], **more: Any) -> dict[str, Any]:
 
 def _settings(given: Any) -> Maintd:
     faults: list[str] = []
-    settings = read_section(Maintd, _CONFIGURATION, given, faults)
+    settings = read_section(Maintd, CONFIGURATION, given, faults)
     if settings is None:
         raise ValueError(join_faults(faults))
     return settings

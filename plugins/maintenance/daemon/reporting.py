@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
@@ -18,8 +18,6 @@ from ganeti_steward.plugins.maintenance.daemon.figures import (
     Moves,
     drawn,
     figures_of,
-    nodes_of,
-    steadied,
 )
 from ganeti_steward.plugins.maintenance.daemon.parts import Round
 from ganeti_steward.plugins.maintenance.edges.audit import INCIDENTS, OBJECTS, Audit, KeptRow
@@ -29,13 +27,14 @@ from ganeti_steward.plugins.maintenance.edges.history import (
     ReportedStates,
     Trail,
 )
+from ganeti_steward.plugins.maintenance.edges.outlet import Outlet
 from ganeti_steward.plugins.maintenance.edges.poll import Poll
 from ganeti_steward.plugins.maintenance.edges.record import write_record
-from ganeti_steward.plugins.maintenance.edges.status import RoundLine, Status
+from ganeti_steward.plugins.maintenance.edges.status import Candidate, RoundLine, Status
 from ganeti_steward.plugins.maintenance.engine.decision import Change
 from ganeti_steward.plugins.maintenance.pause import pause_reason
 from ganeti_steward.plugins.model.incident import Incident, Submission
-from ganeti_steward.plugins.model.progress import Emptied, emptied, empties
+from ganeti_steward.plugins.model.progress import Emptied, Home, emptied, empties
 from ganeti_steward.plugins.model.routine import RoutineJob
 from ganeti_steward.plugins.model.task import Held, Task
 from ganeti_steward.plugins.model.world import Reported, World
@@ -80,8 +79,6 @@ def _is_move(operation: Operation, cluster: Cluster) -> bool:
     return not MOVES[kind].copies or "remote_node" in operation
 
 
-_log: Final = logging.getLogger(__name__)
-
 #: Rounds, and entries of the audit log, that the status shows.
 _RECENT: Final = 20
 KEPT: Final = LATEST
@@ -105,21 +102,31 @@ class StatusReport:
         history: Callable[[], tuple[AuditEntry, ...]],
         started: int,
         room: Callable[[World], tuple[Room, ...]],
+        candidates: Callable[[World, Poll], tuple[Candidate, ...]] = lambda world, poll: (),
     ) -> None:
         """``problems``: what is held back in addition to what the round reports.
 
         ``history``: the latest entries of the audit log.
 
         ``started``: when the daemon started, ns since the epoch; ``room``: counts how many more
-        instances fit.
+        instances fit; ``candidates``: compares the master candidates.
         """
         self._publish, self._poll, self._mode, self._problems = publish, poll, mode, problems
-        self._history, self._room = history, room
+        self._history, self._room, self._candidates = history, room, candidates
         self._counted = -_COUNT_EVERY
         """when the room was counted, ns since the epoch"""
         self._steps: Counter[str] = Counter()
         self._moves: Moves = {}
         self._status = Status(started)
+        self._picture = Outlet("how full the nodes are cannot be shown")
+        self._counting = Outlet("how many more instances fit cannot be shown")
+        self._comparing = Outlet("the master candidates cannot be compared")
+
+    @property
+    def problems(self) -> tuple[Held, ...]:
+        """What hides nothing else: the picture of the nodes, the room, the candidates."""
+        outlets = (self._picture, self._counting, self._comparing)
+        return tuple(one for outlet in outlets for one in outlet.problems)
 
     def __call__(self, outcome: Round) -> None:
         """Publish the status after a round."""
@@ -138,26 +145,39 @@ class StatusReport:
             history=self._history(),
         )
         if outcome.world is not None:
+            picture = self._picture(partial(self._drawn, outcome.world, outcome), Drawn())
+            fits = self._fits(outcome)
+            nothing: tuple[Candidate, ...] = ()
+            compare = partial(self._candidates, outcome.world, status.poll)
+            candidates = self._comparing(compare, nothing)
             status = status._replace(
                 pause=pause_reason(outcome.world.cluster_tags),
                 incidents=tuple(
                     sorted(outcome.incidents.values(), key=lambda one: (one.first_seen, one.uuid))
                 ),
                 emptied=self._emptied(outcome.world, outcome.incidents.values()),
-                held=(*outcome.held, *self._problems()),
+                held=tuple(self._since(outcome.at, (*outcome.held, *self._problems()))),
                 routine=outcome.world.routine,
                 waiting=outcome.waiting,
                 nodes={uuid: node.name for uuid, node in outcome.world.nodes.items()},
             )
-            picture, fits = self._drawn(outcome.world, outcome), self._fits(outcome)
             figures = figures_of(outcome.world, picture.scores, fits)
-            status = status._replace(overview=picture.overview, figures=figures)
+            status = status._replace(
+                overview=picture.overview, figures=figures, candidates=candidates
+            )
         self._status = status
         self._publish(status)
 
+    def _since(self, now: int, found: Iterable[Held]) -> Iterator[Held]:
+        """With since when each was held in all rounds, where who says it does not know better."""
+        before = {(one.subject, one.brake): one.since for one in self._status.held}
+        for one in found:
+            since = one.since or before.get((one.subject, one.brake)) or now
+            yield one._replace(since=since)
+
     def _emptied(self, world: World, incidents: Iterable[Incident]) -> Mapping[str, Emptied]:
         before = self._status.emptied
-        homes = [one.nodes for one in world.cluster.instances]
+        homes = [Home(one.nodes, one.up) for one in world.cluster.instances]
         return {
             one.uuid: emptied(one, homes, before.get(one.uuid))
             for one in filter(empties, incidents)
@@ -169,27 +189,15 @@ class StatusReport:
         return RoundLine(number, ended, outcome.seconds, started, len(outcome.held), outcome.fault)
 
     def _drawn(self, world: World, outcome: Round) -> Drawn:
-        try:
-            before, self._moves = self._moves, moves_under_way(self._moves, outcome)
-            moved = nodes_of(world, {**before, **self._moves})
-            picture = drawn(world, self._moves)
-            shown = steadied(picture.overview, self._status.overview, moved)
-            return picture._replace(overview=shown)
-        except Exception:
-            # A picture that cannot be drawn hides nothing else.
-            _log.exception("how full the nodes are cannot be shown")
-            return Drawn()
+        self._moves = moves_under_way(self._moves, outcome)
+        return drawn(world, self._moves)
 
     def _fits(self, outcome: Round) -> tuple[Room, ...]:
         """Counted now and then only: it may take longer than the round."""
         if outcome.world is None or abs(outcome.at - self._counted) < _COUNT_EVERY:
             return self._status.figures.room
         self._counted = outcome.at
-        try:
-            return self._room(outcome.world)
-        except Exception:
-            _log.exception("how many more instances fit cannot be shown")
-            return ()
+        return self._counting(partial(self._room, outcome.world), ())
 
 
 class AuditReport:
@@ -261,8 +269,8 @@ def _kept(changes: Iterable[Change], world: World) -> Iterator[KeptRow]:
             yield KeptRow(OBJECTS, report.object_id, world.now, report.original.decode())
 
 
-def report_to_systemd(outcome: Round) -> None:
-    """One line for ``systemctl status``."""
+def report_to_systemd(outcome: Round, problems: Iterable[Held] = ()) -> None:
+    """One line for ``systemctl status``; ``problems``: of what does not report rounds."""
     if outcome.fault:
         notify(f"STATUS=the last round failed: {outcome.fault}")
         return
@@ -273,4 +281,5 @@ def report_to_systemd(outcome: Round) -> None:
     notify(
         f"STATUS={len(outcome.incidents)} incidents, {active} active; "
         f"{len(outcome.waiting)} jobs are waited for; {len(outcome.held)} things are held back"
+        + "".join(f"; {one.sentence}" for one in problems)
     )

@@ -9,10 +9,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from ganeti_steward.core.errors import StewardError
-from ganeti_steward.plugins.filters.actions.changes import Releases
 from ganeti_steward.plugins.maintenance.confd.choice import Mastership, Vote
 from ganeti_steward.plugins.maintenance.daemon.carry_out import CarryOut
-from ganeti_steward.plugins.maintenance.daemon.job_releases import facts_of, planned
+from ganeti_steward.plugins.maintenance.daemon.job_releases import Released, question_of
 from ganeti_steward.plugins.maintenance.daemon.mastership import NotMaster
 from ganeti_steward.plugins.maintenance.daemon.parts import Parts, Round
 from ganeti_steward.plugins.maintenance.daemon.wakeup import DaemonStopped, Signals, Waiter
@@ -32,9 +31,9 @@ from ganeti_steward.plugins.model.world import Reported
 from ganeti_steward.plugins.texts import describe_fault
 
 if TYPE_CHECKING:
-    from ganeti_steward.plugins.filters.actions.changes import JobChange
     from ganeti_steward.plugins.maintenance.config import Maintd
-    from ganeti_steward.plugins.maintenance.edges.store import RecordFault, Records
+    from ganeti_steward.plugins.maintenance.edges.judge import RecordFault
+    from ganeti_steward.plugins.maintenance.edges.store import Records
     from ganeti_steward.plugins.maintenance.engine.decision import Decision
     from ganeti_steward.plugins.model.world import Observation, World
 
@@ -67,7 +66,7 @@ class Rounds:
             self._reload()
             self._parts.alive()
             outcome = self.round()
-            self._report(outcome)
+            self._parts.observers.round(outcome)
             if outcome.lost:
                 raise NotMaster(outcome.lost)
             self._wait(outcome)
@@ -105,7 +104,7 @@ class Rounds:
         """
         inputs, records = self._inputs(may_query, rewrite)
         faults = records.faults
-        self._parts.record(inputs, self._settings)
+        self._parts.observers.step(inputs, self._settings)
         decision = self._step(inputs, faults)
         if lasting and decision.since:
             since = {
@@ -114,11 +113,7 @@ class Rounds:
             }
             decision = self._step(inputs._replace(since=since), faults)
         self._since, self._recent = decision.since, decision.recent
-        facts = facts_of(inputs.world, self._parts.runtime.clock(), inputs.utc_offset, faults)
-        tags = inputs.world.cluster_tags
-        releases = planned(self._parts.releasing, facts, self._settings.mode, tags)
-        decision = decision._replace(releases=releases)
-        return inputs, decision, (*_about_records(records), *decision.held, *releases.held)
+        return inputs, decision, (*_about_records(records), *decision.held)
 
     def _step(self, inputs: Inputs, faults: Sequence[RecordFault]) -> Decision:
         parts = self._parts
@@ -136,19 +131,22 @@ class Rounds:
         if not won:
             sentence = f"nothing is submitted or recorded: {result.reason}"
             more = Held("cluster", "master", sentence)
-            back = _held_back(decision.releases, "nothing is submitted")
-            outcome = outcome._replace(undecided=result.reason)
-            return _with_waiting(outcome._replace(held=(*outcome.held, *back, more)))
+            held_jobs = self._release(inputs, world.incidents, result.reason)
+            outcome = outcome._replace(undecided=result.reason, released=held_jobs.done)
+            return _with_waiting(outcome._replace(held=(*outcome.held, *held_jobs.held, more)))
         carried = CarryOut(
-            parts.store, parts.queue, parts.agents, self._vote, lambda: self._signals.stopping
+            parts.store,
+            parts.queue,
+            parts.agents,
+            self._vote,
+            lambda: self._signals.stopping,
+            parts.read_words,
         )
-        fault = ""
-        released: Sequence[JobChange] = ()
-        unreleased: Sequence[Held] = ()
+        fault, held_jobs = "", Released()
         # What was recorded is reported, whatever happens after it.
         try:
             carried.do(decision, world)
-            released, unreleased = self._release(decision.releases)
+            held_jobs = self._release(inputs, carried.incidents)
         except Exception as err:
             fault = _failed(err)
         self._recent = with_commands(self._recent, carried.started, carried.incidents, world.now)
@@ -165,26 +163,21 @@ class Rounds:
                 changes=changes,
                 started=tuple(carried.started),
                 routine=tuple(carried.routine),
-                released=tuple(released),
+                released=held_jobs.done,
                 fault=fault,
-                lost=self._lost,
-                held=(*outcome.held, *carried.held, *unreleased),
+                lost=self._lost or held_jobs.lost,
+                held=(*outcome.held, *carried.held, *held_jobs.held),
             )
         )
 
-    def _release(self, releases: Releases) -> tuple[tuple[JobChange, ...], Sequence[Held]]:
-        """Make the changes for held jobs."""
-        if not releases.changes or self._parts.releasing is None:
-            return (), ()
-        if self._signals.stopping:
-            return (), _held_back(releases, "the daemon ends")
-        result = self._vote()
-        if result.mastership is not Mastership.MASTER:
-            return (), _held_back(releases, result.reason)
-        done, failed = self._parts.releasing.carry_out(
-            releases.changes, lambda: self._signals.stopping
-        )
-        return tuple(done), failed
+    def _release(
+        self, inputs: Inputs, incidents: Mapping[str, Incident], undecided: str = ""
+    ) -> Released:
+        """Have something done about held jobs; what was done."""
+        if self._parts.releasing is None:
+            return Released()
+        now, mode = self._parts.runtime.clock(), self._settings.mode
+        return self._parts.releasing(question_of(inputs, incidents, now, mode, undecided))
 
     def _note_vote(self, undecided: str) -> None:
         """Log when a vote is undecided for another reason than the one before, and its end."""
@@ -296,13 +289,6 @@ class Rounds:
 
     # Between rounds
 
-    def _report(self, outcome: Round) -> None:
-        for observer in self._parts.observers:
-            try:
-                observer(outcome)
-            except Exception:
-                _log.exception("a round is not reported everywhere")
-
     def _wait(self, outcome: Round) -> None:
         # After a change the next round may have more to do at once; jobs of routine work may need
         # tags that name them.
@@ -326,11 +312,6 @@ def _failed(err: Exception) -> str:
     else:
         _log.exception("round failed")
     return describe_fault(err)
-
-
-def _held_back(releases: Releases, why: str) -> tuple[Held, ...]:
-    """Changes that are not made, because whether this node is the master is not certain."""
-    return Releases(releases.changes).held_back("master", why).held
 
 
 def open_jobs(incidents: Mapping[str, Incident]) -> set[int]:

@@ -14,13 +14,14 @@ from contextlib import closing
 from typing import Any, Final, NamedTuple, get_type_hints
 from urllib.parse import quote
 
-from ganeti_steward.core.errors import StewardError, reason_of
+from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.json_reader import writable
-from ganeti_steward.core.safe_files import UnsafeFile, make_directory, open_own
+from ganeti_steward.core.safe_files import make_directory, open_own
 from ganeti_steward.core.service.disk_timeout import CallDisk, DiskTimeout
-from ganeti_steward.core.service.rate_limited_log import RateLimitedLog
 from ganeti_steward.plugins.maintenance.edges.history import CHANGE, AuditEntry
+from ganeti_steward.plugins.maintenance.edges.outlet import Outlet
 from ganeti_steward.plugins.maintenance.engine.transitions import FORGOTTEN
+from ganeti_steward.plugins.model.task import Held
 
 #: Days after which entries are removed, at the start of the daemon.
 KEEP_DAYS: Final = 400
@@ -90,7 +91,12 @@ class Audit:
         self._path, self._call_disk = path, call_disk or DiskTimeout(_TIMEOUT)
         self._waiting = deque[AuditEntry](maxlen=_WAITING)
         self._kept = deque[KeptRow](maxlen=_MOST_KEPT)
-        self._unwritable = RateLimitedLog(_log)
+        self._outlet = Outlet(f"the audit log {path} cannot be written")
+
+    @property
+    def problems(self) -> tuple[Held, ...]:
+        """Why the file is not written at present; nothing where it is."""
+        return self._outlet.problems
 
     @property
     def is_kept(self) -> bool:
@@ -132,15 +138,15 @@ class Audit:
 
     def _try(self, work: Callable[[], None]) -> bool:
         """Whether it was done; without a path there is nothing to be done."""
-        if not self._path:
+
+        def done() -> bool:
+            try:
+                self._call_disk(work)
+            except (sqlite3.Error, ValueError) as err:
+                raise StewardError(str(err)) from None
             return True
-        try:
-            self._call_disk(work)
-        except (OSError, UnsafeFile, sqlite3.Error, ValueError) as err:
-            reason = reason_of(err)
-            self._unwritable.warning(f"the audit log {self._path} cannot be written: {reason}")
-            return False
-        return True
+
+        return not self._path or self._outlet(done, otherwise=False)
 
 
 def _connect(path: str) -> sqlite3.Connection:

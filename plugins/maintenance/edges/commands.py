@@ -185,7 +185,9 @@ class RepairRunner:
             result, limit = self._ask_once(command, first), self._calls().time_limit
             if result is not None and result.state != NOT_KNOWN:
                 break
-            if self._runtime.monotonic() - begun > limit:
+            # It may take as long, and is queried as long after that: also over restarts.
+            age = self._runtime.clock() // _SECOND - command.submitted
+            if self._runtime.monotonic() - begun > limit or age > 2 * limit:
                 text = result.text if result else f"{command.name} still ran after {limit:g} s"
                 result = CommandResult(False, text, UNCERTAIN)
                 break

@@ -11,8 +11,12 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from ganeti_steward.plugins.maintenance.config import ACT
-from ganeti_steward.plugins.maintenance.edges.status import Status, observation_word
-from ganeti_steward.plugins.model.incident import STATUSES
+from ganeti_steward.plugins.maintenance.edges.status import (
+    CANDIDATE_STATES,
+    Status,
+    observation_word,
+)
+from ganeti_steward.plugins.model.incident import STATES
 
 #: The type of the text, for HTTP.
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
@@ -52,15 +56,19 @@ class _Metrics(Collector):
 
 def _of_the_cluster(status: Status) -> Iterator[Metric]:
     if status.incidents is not None:
-        by_status = Counter(one.status for one in status.incidents)
-        yield _by_label(
-            GaugeMetricFamily, "incidents", "Incidents by status.", "status", by_status, STATUSES
-        )
+        text = "Incidents by status; acknowledged: nothing is left to be done."
+        states = Counter(one.state_name for one in status.incidents)
+        yield _by_label(GaugeMetricFamily, "incidents", text, "status", states, STATES)
     observed = Counter(
         observation_word(status.poll.observations.get(uuid)) for uuid in status.nodes
     )
     text = "Nodes by what their last poll showed."
     yield _by_label(GaugeMetricFamily, "nodes", text, "observation", observed, _OBSERVATIONS)
+    compared = Counter(one.state for one in status.candidates)
+    text = "Master candidates by whether their daemon would act as this one does."
+    yield _by_label(
+        GaugeMetricFamily, "candidates", text, "configuration", compared, CANDIDATE_STATES
+    )
     brakes = Counter(one.brake for one in status.held)
     text = "What the last round did not do, by what held it."
     yield _by_label(GaugeMetricFamily, "held", text, "brake", brakes)

@@ -19,6 +19,7 @@ from ganeti_steward.core.json_reader import describe
 from ganeti_steward.core.model.finding import STATUSES, is_name
 from ganeti_steward.core.node_agent.protocol import LONGEST_OBJECT
 from ganeti_steward.core.service.rate_limited_log import RateLimitedLog
+from ganeti_steward.plugins.daemon_parts import DaemonParts, read_parts
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.edges.answers import FORM, SIZE, RejectedAnswer
 from ganeti_steward.plugins.maintenance.edges.client import AgentClient
@@ -43,6 +44,8 @@ class Polled(NamedTuple):
     observation: Observation
     refused: str = ""
     """why the report was refused, in one word; empty when it was not"""
+    daemon: DaemonParts | None = None
+    """what decides how the maintenance daemon there would act; None: not known"""
 
 
 def polled(report: Mapping[str, Any], now: int) -> Polled:
@@ -51,7 +54,8 @@ def polled(report: Mapping[str, Any], now: int) -> Polled:
     if data is None:
         return Polled(Silent(now, _short(f"the agent has no data{_reasons(report)}")))
     try:
-        return Polled(_reported(data, report["timestamp"], report.get("boot_id")))
+        found = _reported(data, report["timestamp"], report.get("boot_id"))
+        return Polled(found, daemon=read_parts(report.get("daemon")))
     except RejectedAnswer as err:
         return failed(err, now)
 
@@ -157,6 +161,8 @@ class Poll(NamedTuple):
     """when the last poll ended, ns since the epoch; 0 before"""
     seconds: float = 0.0
     """how long the last poll took"""
+    daemons: Mapping[str, DaemonParts] = MappingProxyType({})
+    """uuid of a node -> what its last poll has shown of the maintenance daemon there"""
 
 
 #: What is known before the first poll.
@@ -270,11 +276,16 @@ class Poller:
         """Add results; ``nodes``: uuids of the nodes there are."""
         before, refused = self._latest.observations, Counter(self._latest.refused)
         after = {uuid: one for uuid, one in before.items() if uuid in nodes}
+        daemons = {uuid: one for uuid, one in self._latest.daemons.items() if uuid in nodes}
         for uuid, one in found:
             after[uuid] = since(before.get(uuid), one.observation)
+            daemons.pop(uuid, None)
+            daemons |= {uuid: one.daemon} if one.daemon else {}
         refused.update(one.refused for _, one in found if one.refused)
         self._latest = self._latest._replace(
-            observations=MappingProxyType(after), refused=MappingProxyType(dict(refused))
+            observations=MappingProxyType(after),
+            refused=MappingProxyType(dict(refused)),
+            daemons=MappingProxyType(daemons),
         )
         if any(is_news(before.get(uuid), one.observation) for uuid, one in found):
             self._wake()

@@ -2,13 +2,18 @@
 
 Reading is strict: an incident that is understood only in part must not be acted upon.
 
-Everybody with write access to RAPI can write, copy and edit filter rules.  Only what `open_record`
+Any user with write access to RAPI can write, copy and edit filter rules.  Only what `open_record`
 returns was written by a program that has the cluster's key, for this very rule.
 
-Format version 1 is not signed.  Version 2 is the same JSON object with the member ``counter``, and
-``hmac`` as its last member: HMAC-SHA256 over the uuid of the rule, a newline, and the text without
-that member.  Its key is made from the cluster's for this purpose, so that no signature made for
-another purpose fits.
+The text is a JSON object with the member ``hmac`` as its last one: HMAC-SHA256 over the uuid of the
+rule, a newline, and the text without that member.  Its key is made from the cluster's for this
+purpose, so that no signature made for another purpose fits.
+
+A record that was replaced or removed is signed as well.  Its `Stamp` has the number of the
+cluster's last job when it was signed.  Whenever luxid writes a rule it notes the number of the last
+job in it, the watermark, which no caller can choose (``ReplaceFilter`` in Ganeti's
+``Query/Server.hs``).  So an old record that is written back has a watermark that its stamp does
+not have, as soon as the cluster has had another job.
 """
 
 from __future__ import annotations
@@ -26,11 +31,9 @@ from ganeti_steward.core.typed_json import from_json, to_json
 from ganeti_steward.plugins.model.incident import (
     ACTIONS,
     MAINTENANCE,
-    READY_TAG,
     STATUSES,
     Incident,
 )
-from ganeti_steward.plugins.model.world import diagnose_object
 
 #: The version this module writes, and the only one it reads.
 FORMAT: Final = 1
@@ -38,42 +41,60 @@ FORMAT: Final = 1
 VERSION: Final = "version"
 
 
+#: Members that say which writing of a record it is, and what signs it.
+_WRITES: Final = "writes"
+_JOB: Final = "job"
+_HMAC: Final = "hmac"
+
+
 def write_record(incident: Incident) -> str:
-    """The record of an incident: one line of ASCII of limited size, equal for equal incidents."""
-    return canonical({VERSION: FORMAT, **members_of(incident)}).decode("ascii")
+    """The record of an incident without stamp and signature, as the audit log keeps it.
+
+    One line of ASCII of limited size, equal for equal incidents.
+    """
+    return canonical(_members(incident)).decode("ascii")
 
 
-def members_of(incident: Incident) -> dict[str, Any]:
-    """The members of a record but for its version, in limited size."""
+def _members(incident: Incident) -> dict[str, Any]:
     members: dict[str, Any] = to_json(Incident, incident.bounded(), whole=True)
-    if not members["object"]:
-        # The version before does not know it.
-        del members["object"]
-    if not incident.maintenance:
-        del members["maintenance"]
-    return members
+    return {VERSION: FORMAT, **members}
 
 
 def read_record(text: str) -> Incident:
-    """The incident of a record; raises ValueError with one sentence."""
+    """The incident of `write_record`'s text; raises ValueError with one sentence."""
+    return _incident_of(_object(text))
+
+
+def claimed_incident(text: str) -> Incident:
+    """The incident that a record claims to be, signed or not: for people, not to act upon.
+
+    Raises ValueError with one sentence.
+    """
+    members = _object(text)
+    for name in (_WRITES, _JOB, _HMAC):
+        members.pop(name, None)
+    return _incident_of(members)
+
+
+def _object(text: str) -> dict[str, Any]:
     try:
         data = load_json(text)
     except ValueError as err:
         raise ValueError(f"the record is not JSON: {err}") from None
     if not isinstance(data, dict):
         raise ValueError(f"the record must be an object, found {describe(data)}")
-    version = data.pop(VERSION, None)
+    return data
+
+
+def _incident_of(members: dict[str, Any]) -> Incident:
+    """The incident of the members of a record; raises ValueError with one sentence."""
+    version = members.pop(VERSION, None)
     if type(version) is not int or version < 1:
         raise ValueError(f"{describe(version)} is not the version of a record")
     if version > FORMAT:
         raise ValueError(
             f"the record has version {version}; this program reads version {FORMAT} only"
         )
-    return incident_of(data)
-
-
-def incident_of(members: dict[str, Any]) -> Incident:
-    """The incident of the members of a record; raises ValueError with one sentence."""
     incident = from_json(Incident, members)
     for name, value, known in (
         ("status", incident.status, STATUSES),
@@ -85,18 +106,30 @@ def incident_of(members: dict[str, Any]) -> Incident:
         raise ValueError(f"key 'maintenance': the action is {incident.action}")
     if incident.object and not is_object_id(incident.object):
         raise ValueError(f"key 'object': {quoted(incident.object)} is not the hash of an object")
-    # The version before wrote whole objects: their incidents stay the same.
-    return incident.bounded()
+    return incident
 
 
-#: The version of a signed record.
-SIGNED_FORMAT: Final = 2
-
-_COUNTER: Final = "counter"
 _PURPOSE: Final = b"gnt-steward: the record of an incident"
 _SIGNED: Final = re.compile(r'(\{.*),"hmac":"([0-9a-f]{64})"\}', re.DOTALL)
-#: Counters are times in ns; JSON readers with 64 bits understand all below.
+#: JSON readers with 64 bits understand all below.
 _HIGHEST: Final = 2**63
+
+
+class Stamp(NamedTuple):
+    """Which writing of a record it is; of two of one record the greater is the later one."""
+
+    writes: int
+    """how many times the record was written, from 1"""
+    job: int
+    """the number of the cluster's last job when it was signed; 0: it had none"""
+
+    def next(self, job: int) -> Stamp:
+        """That of the next writing; ``job``: the number of the last job by now."""
+        return Stamp(min(self.writes + 1, _HIGHEST - 1), job)
+
+
+#: Before the first writing.
+UNWRITTEN: Final = Stamp(0, 0)
 
 
 class NotSigned(ValueError):
@@ -107,17 +140,18 @@ class SignedRecord(NamedTuple):
     """A record whose signature was found to be right."""
 
     incident: Incident
-    counter: int
-    """grows with each write of a record of the cluster"""
+    stamp: Stamp
     text: str
     """as it is in the rule"""
 
 
-def sign_record(incident: Incident, counter: int, key: bytes) -> str:
-    """The text of a record; ``counter``: from 1, ``key``: the cluster's."""
-    members = members_of(incident) | {VERSION: SIGNED_FORMAT, _COUNTER: counter}
+def sign_record(incident: Incident, stamp: Stamp, key: bytes) -> SignedRecord:
+    """The record of an incident; ``key``: the cluster's."""
+    bounded = incident.bounded()
+    members = _members(bounded) | {_WRITES: stamp.writes, _JOB: stamp.job}
     body = canonical(members).decode("ascii")
-    return f'{body[:-1]},"hmac":"{_digest(incident.uuid, body, key)}"}}'
+    text = f'{body[:-1]},"{_HMAC}":"{_digest(incident.uuid, body, key)}"}}'
+    return SignedRecord(bounded, stamp, text)
 
 
 def is_signed(rule: str, text: str, key: bytes) -> bool:
@@ -126,69 +160,36 @@ def is_signed(rule: str, text: str, key: bytes) -> bool:
     return found is not None and hmac.compare_digest(_digest(rule, f"{found[1]}}}", key), found[2])
 
 
+def stamp_of(rule: str, text: str, key: bytes) -> Stamp:
+    """The stamp of the record in the rule with this uuid, whichever version wrote it.
+
+    Raises NotSigned where it is nothing to rely on; ValueError where it is, and has no stamp that
+    this program understands.
+    """
+    if not is_signed(rule, text, key):
+        raise NotSigned(_why_not(text))
+    return _stamp(strict_json(text))
+
+
 def open_record(rule: str, text: str, key: bytes) -> SignedRecord:
     """The record in the rule with this uuid.
 
     Raises NotSigned where it is nothing to rely on; ValueError where it is, and this program does
     not understand it.
     """
-    if not is_signed(rule, text, key):
-        raise NotSigned(_why_not(text))
-    counter, incident = _content(text)
+    stamp = stamp_of(rule, text, key)
+    incident = claimed_incident(text)
     if incident.uuid != rule:
         raise ValueError(f"it is signed for incident {incident.uuid}")
-    return SignedRecord(incident, counter, text)
+    return SignedRecord(incident, stamp, text)
 
 
-def claimed_incident(text: str) -> Incident:
-    """The incident that a record claims to be, signed or not: for people, not to act upon.
-
-    Raises ValueError with one sentence.
-    """
-    return _content(text)[1] if _SIGNED.fullmatch(text) else read_record(text)
-
-
-def adopted(incident: Incident, now: int) -> Incident:
-    """What is taken from a record that was not signed; ``now``: ns since the epoch.
-
-    It gives no time, and nothing that a brake judges by: what had begun has to be reported again,
-    and waits as if it were new, but for its jobs.  Raises ValueError where it contradicts itself.
-    """
-    if incident.maintenance:
-        raise ValueError("a maintenance was always signed")
-    if diagnose_object(incident.original).get("status") != incident.action:
-        raise ValueError(f"its object does not request its action {incident.action}")
-    return incident.as_not_begun()._replace(
-        tag=(incident.state.result or READY_TAG) + incident.uuid,
-        first_seen=min(incident.first_seen, now),
-        observed_since=now,
-        healthy_since=None,
-        silent_since=None,
-        changed=now,
-        progressed=now,
-        retry_at=0,
-        last_task="",
-        repeated=0,
-        synced=(),
-        off_at=0,
-        confirmed_at=0,
-        reported=False,
-    )
-
-
-def _content(text: str) -> tuple[int, Incident]:
-    """Counter and incident of a text in the form of a signed record; raises ValueError."""
-    members = strict_json(text)
-    del members["hmac"]
-    version, counter = members.pop(VERSION, None), members.pop(_COUNTER, None)
-    if version != SIGNED_FORMAT:
-        shown = version if type(version) is int else describe(version)
-        raise ValueError(
-            f"the record has version {shown}; this program reads versions up to {SIGNED_FORMAT}"
-        )
-    if type(counter) is not int or not 0 < counter < _HIGHEST:
-        raise ValueError(f"key {_COUNTER!r}: {describe(counter)} is not expected")
-    return counter, incident_of(members)
+def _stamp(members: dict[str, Any]) -> Stamp:
+    writes, job = members.get(_WRITES), members.get(_JOB)
+    for name, value, least in ((_WRITES, writes, 1), (_JOB, job, 0)):
+        if type(value) is not int or not least <= value < _HIGHEST:
+            raise ValueError(f"key {name!r}: {describe(value)} is not expected")
+    return Stamp(members[_WRITES], members[_JOB])
 
 
 def _why_not(text: str) -> str:
@@ -196,7 +197,7 @@ def _why_not(text: str) -> str:
         members: Any = strict_json(text)
     except ValueError as err:
         return f"it is not JSON: {err}"
-    if isinstance(members, dict) and members.get(VERSION) == FORMAT:
+    if isinstance(members, dict) and _HMAC not in members:
         return "it is not signed"
     return "its signature is not made with the cluster's key for this rule"
 

@@ -20,6 +20,7 @@ from ganeti_steward.plugins.model.incident import MAINTENANCE, Incident, Submiss
 from ganeti_steward.plugins.model.progress import Emptied, progress
 from ganeti_steward.plugins.model.routine import RoutineJob
 from ganeti_steward.plugins.model.task import Held
+from ganeti_steward.plugins.model.waits import step_of
 from ganeti_steward.plugins.model.world import Observation, Reported, diagnose_object
 from ganeti_steward.plugins.texts import local_time
 
@@ -59,6 +60,27 @@ class Figures(NamedTuple):
     """name and score of each group with usable nodes; the smaller, the more even"""
     room: tuple[Room, ...] = ()
     """how many more instances of the standard sizes fit; empty: not counted"""
+
+
+#: Whether the daemon of a master candidate would act as the running one does.
+SAME: Final = "same"
+DIFFERS: Final = "differs"
+NOT_KNOWN: Final = "not-known"
+CANDIDATE_STATES: Final = (SAME, DIFFERS, NOT_KNOWN)
+
+
+class Candidate(NamedTuple):
+    """A master candidate, on which the daemon runs after a failover to it."""
+
+    node: str
+    """its uuid"""
+    name: str
+    state: str
+    """one of `CANDIDATE_STATES`"""
+    parts: tuple[str, ...] = ()
+    """what differs: sections of the configuration, plugins, the version of the program"""
+    why: str = ""
+    """why it is not known"""
 
 
 class Status(NamedTuple):
@@ -105,6 +127,8 @@ class Status(NamedTuple):
     """how full each group and node is; empty as long as the cluster has not been read"""
     figures: Figures = Figures()
     """the cluster in a few figures"""
+    candidates: tuple[Candidate, ...] = ()
+    """the master candidates, the master itself among them, by name"""
 
     def held_for(self, subject: str) -> list[Held]:
         """What was not done for an incident (its uuid), a node, a plugin or the cluster."""
@@ -185,12 +209,36 @@ def _submission_json(submission: Submission) -> dict[str, Any]:
     }
 
 
+def wait_line(held: Held) -> str:
+    """The sentence, with since when, until when at most, and what a person can do."""
+    return _wait_line(held_json(held))
+
+
+def _wait_line(held: Mapping[str, Any]) -> str:
+    parts = [held["sentence"]]
+    parts += [f"since {local_time(held['since'])}"] if held["since"] else []
+    parts += [f"until {local_time(held['until'])} at most"] if held["until"] else []
+    parts += [f"what helps: {held['step']}"] if held["step"] else []
+    return "; ".join(parts)
+
+
+def waits_of(status: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Subject -> what it waits for, a line each; ``status``: see `fetch_status`."""
+    found: dict[str, list[str]] = {}
+    for one in status["daemon"]["held"]:
+        found.setdefault(one["subject"], []).append(_wait_line(one))
+    return found
+
+
 def held_json(held: Held) -> dict[str, Any]:
-    """Something that was not done."""
+    """Something that was not done; times are ns since the epoch, 0: not known."""
     return {
         "subject": held.subject,
         "brake": held.brake,
         "sentence": held.sentence,
+        "since": held.since,
+        "until": held.until,
+        "step": step_of(held),
         "values": {name: _plain(value) for name, value in held.values},
     }
 
@@ -224,8 +272,19 @@ def daemon_json(status: Status) -> dict[str, Any]:
             {"node": uuid, "node-name": name, **_observed(status.poll.observations.get(uuid))}
             for uuid, name in sorted(status.nodes.items(), key=lambda one: one[1])
         ],
+        "candidates": [_candidate_json(one) for one in status.candidates],
         "routine": [_routine_json(job) for job in status.routine],
         "held": [held_json(held) for held in status.held],
+    }
+
+
+def _candidate_json(one: Candidate) -> dict[str, Any]:
+    return {
+        "node": one.node,
+        "node-name": one.name,
+        "configuration": one.state,
+        "differs": list(one.parts),
+        "why": one.why,
     }
 
 
@@ -357,6 +416,13 @@ def _lines(status: dict[str, Any]) -> Iterator[str]:
     for node in daemon["nodes"]:
         if node["observation"] not in ("healthy", "unknown"):
             yield f"  {node['node-name']}: {_observed_line(node)}"
+    states = Counter(one["configuration"] for one in daemon["candidates"])
+    counts = ", ".join(f"{n} {word}" for word, n in sorted(states.items()))
+    yield f"candidates: {counts or '-'}"
+    for one in daemon["candidates"]:
+        if one["configuration"] != SAME:
+            what = ", ".join(one["differs"]) or one["why"]
+            yield f"  {one['node-name']}: {one['configuration']}: {what}"
     incidents = status["incidents"]
     yield f"incidents:  {'not read yet' if incidents is None else len(incidents)}"
     for one in incidents or ():
@@ -368,7 +434,7 @@ def _lines(status: dict[str, Any]) -> Iterator[str]:
         )
     yield f"held back:  {len(daemon['held'])}"
     for one in daemon["held"]:
-        yield f"  ({one['brake']}) {one['subject']}: {one['sentence']}"
+        yield f"  ({one['brake']}) {one['subject']}: {_wait_line(one)}"
 
 
 def _ended(what: dict[str, Any]) -> str:

@@ -3,154 +3,43 @@
 A rule with action CONTINUE has no effect on jobs, and the predicate is never true in addition; the
 configuration is on all master candidates and survives a failover of the master.
 
-Others can write such rules as well.  Only what is signed, and not older than what was seen before,
-becomes an incident; the rest is reported and neither acts nor holds anything.
+Other users can write such rules as well.  Only what is signed, and not older than what was seen
+before, becomes an incident; the rest is reported and neither acts nor holds anything.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from types import MappingProxyType
 from typing import Final, NamedTuple
-from uuid import NAMESPACE_URL, uuid5
 
 from ganeti_steward.core.errors import RefusedByGaneti, StewardError
 from ganeti_steward.core.ganeti.luxi import Luxi
-from ganeti_steward.core.ganeti.reasons import Reason
 from ganeti_steward.core.model.finding import EVACUATE, EVACUATE_FAILOVER
-from ganeti_steward.plugins.filters.filter_rules import CONTINUE, PAUSE, FilterRule, FilterRules
-from ganeti_steward.plugins.filters.rule_notes import RECORD_SOURCE
-from ganeti_steward.plugins.maintenance.edges import record
-from ganeti_steward.plugins.maintenance.edges.counters import Counters
+from ganeti_steward.plugins.filters.filter_rules import FilterRule, FilterRules
+from ganeti_steward.plugins.filters.rule_notes import (
+    creation_rules,
+    owner_of,
+    record_in,
+    record_rule,
+    same_effect,
+)
+from ganeti_steward.plugins.maintenance.edges.judge import Memory, RecordFault, judge
+from ganeti_steward.plugins.maintenance.edges.record import (
+    SignedRecord,
+    Stamp,
+    open_record,
+    sign_record,
+)
 from ganeti_steward.plugins.model.incident import Incident
-from ganeti_steward.plugins.texts import text_member
 
-
-class RecordFault(NamedTuple):
-    """Something about a record that people have to know."""
-
-    uuid: str
-    """of the rule, which is the incident's"""
-    node: str
-    """uuid of the node; empty when not even that can be read"""
-    text: str
-    """one sentence"""
-
-
-class Rewrite(NamedTuple):
-    """A record that is to be written again."""
-
-    incident: Incident
-    text: str
-    """why, one sentence"""
-
-
-class Judged(NamedTuple):
-    """What is to be made of the records of a cluster."""
-
-    signed: Mapping[str, record.SignedRecord]
-    """uuid -> what is accepted"""
-    rewrites: Mapping[str, Rewrite]
-    """uuid -> what is to be written again"""
-    faults: tuple[RecordFault, ...]
-    """signed, but not understood: nothing may be done to their nodes"""
-    ignored: tuple[RecordFault, ...]
-    """what is ignored"""
-
-
-def record_in(rule: FilterRule) -> str | None:
-    """The text of the record that a rule claims to be; None for any other rule."""
-    return next((reason.text for reason in rule.reasons if reason.source == RECORD_SOURCE), None)
-
-
-def judge(
-    texts: Mapping[str, str],
-    key: bytes,
-    known: Mapping[str, record.SignedRecord],
-    counters: Counters,
-) -> Judged:
-    """Judge records, given by the uuid of their rule.
-
-    ``key``: the cluster's; ``known``: what was accepted before, by uuid.
-    """
-    signed: dict[str, record.SignedRecord] = {}
-    rewrites: dict[str, Rewrite] = {}
-    faults, ignored = [], []
-    for uuid, text in sorted(texts.items()):
-        before = known.get(uuid)
-        try:
-            if before and before.text == text:
-                signed[uuid] = before
-                if not record.is_signed(uuid, text, key):
-                    why = "is signed again: the cluster's key was renewed"
-                    rewrites[uuid] = _rewrite(before, why)
-            else:
-                signed[uuid] = _opened(uuid, text, key, counters)
-        except record.NotSigned as err:
-            if before:
-                why = f"is written back as it was, for others have changed it: {err}"
-                signed[uuid], rewrites[uuid] = before, _rewrite(before, why)
-            else:
-                why = f"is ignored, though it looks like an incident: {err}"
-                ignored.append(_fault(uuid, text, why))
-        except ValueError as err:
-            why = f"is the record of an incident, but not understood: {err}"
-            faults.append(_fault(uuid, text, why))
-    return Judged(signed, rewrites, tuple(faults), tuple(ignored))
-
-
-def with_adopted(judged: Judged, texts: Mapping[str, str], now: int) -> Judged:
-    """Records of the version before, which did not sign, are to be signed, not ignored.
-
-    ``now``: ns since the epoch.
-    """
-    rewrites, ignored = dict(judged.rewrites), []
-    for one in judged.ignored:
-        try:
-            incident = _unsigned_incident(one.uuid, texts[one.uuid], now)
-        except ValueError:
-            ignored.append(one)
-            continue
-        sentence = (
-            f"the record of incident {one.uuid}, written by the version before, is signed now and "
-            "counts as reported since now"
-        )
-        rewrites[one.uuid] = Rewrite(incident, sentence)
-    return judged._replace(rewrites=rewrites, ignored=tuple(ignored))
-
-
-def _unsigned_incident(uuid: str, text: str, now: int) -> Incident:
-    """What is taken from a record of the version before, see `adopted`; raises ValueError."""
-    incident = record.read_record(text)
-    if incident.uuid != uuid:
-        raise ValueError(f"it is the record of incident {incident.uuid}, copied to another rule")
-    return record.adopted(incident, now)
-
-
-def _opened(uuid: str, text: str, key: bytes, counters: Counters) -> record.SignedRecord:
-    found = record.open_record(uuid, text, key)
-    if counters.is_old(uuid, found.counter):
-        raise record.NotSigned("it is an older one, that was replaced or removed before")
-    return found
-
-
-def _rewrite(before: record.SignedRecord, why: str) -> Rewrite:
-    uuid = before.incident.uuid
-    return Rewrite(before.incident, f"the record of incident {uuid} {why}")
-
-
-def _fault(uuid: str, text: str, why: str) -> RecordFault:
-    return RecordFault(uuid, text_member(text, "node"), f"filter rule {uuid} {why}")
-
-
-#: True for no job: their numbers start with 1.
-_NEVER: Final = ["jobid", ["<", "id", 0]]
-#: After all rules that have an effect, for people who read the list.
-_PRIORITY: Final = 1000
 #: How often a write is tried while luxid does not answer; a rule can be written twice.
 _ATTEMPTS: Final = 3
+#: How often a record is signed again where the cluster has had another job meanwhile.
+_STAMPED: Final = 3
 
 
 class Records(NamedTuple):
@@ -172,81 +61,108 @@ class Store:
         luxi: Luxi,
         key: Callable[[], bytes],
         *,
-        counters: Counters | None = None,
         clock: Callable[[], int] = time.time_ns,
         holds_creations: Callable[[], bool] = lambda: False,
     ) -> None:
         """``key``: returns the cluster's key; raises NoKey.  ``clock``: ns since the epoch.
 
-        ``counters``: what this machine knows of them; None: nothing.
-
         ``holds_creations``: whether new instances are held off nodes that are evacuated.
         """
-        self._rules = FilterRules(luxi)
+        self._luxi, self._rules = luxi, FilterRules(luxi)
         self._key, self._clock = key, clock
-        self._counters = counters or Counters()
         self._holds_creations = holds_creations
-        self._holding: dict[str, str] = {}
-        """uuid of a rule that holds creations -> the incident it belongs to"""
+        self._holding: dict[str, FilterRule] = {}
+        """the rules that hold creations by uuid"""
         self._unreadable: frozenset[str] = frozenset()
         """uuids of the records that hold their node"""
-        self._known: dict[str, record.SignedRecord] = {}
-        """uuid -> the record as it was last read or written"""
-        self._adopts: bool | None = None
-        """whether records that are not signed are those of the version before; None: not known"""
+        self._known: dict[str, SignedRecord] = {}
+        self._unanswered: dict[str, SignedRecord] = {}
+        self._removed: dict[str, Stamp] = {}
+        self._last_job = 0
+        """the number of the last job that the cluster is known to have had"""
+
+    @property
+    def _memory(self) -> Memory:
+        return Memory(self._known, self._unanswered, self._removed)
 
     def read_all(self, *, rewrite: bool = False) -> Records:
         """All incidents; rules of others are ignored.
 
-        ``rewrite``: whether this is the master's daemon, which signs what is to be signed, and
-        writes back what others have changed.
+        ``rewrite``: whether this is the master's daemon, which writes back what others have
+        changed, and signs again what needs it.
         """
         found = self._rules.read()
-        self._holding = {rule.uuid: owner for rule in found.rules if (owner := owner_of(rule))}
-        texts = {rule.uuid: text for rule in found.rules if (text := record_in(rule)) is not None}
-        # A rule may not look like a record any more.
-        there = {*(rule.uuid for rule in found.rules), *found.unreadable}
-        texts |= dict.fromkeys((self._known.keys() & there) - texts.keys(), "")
-        judged = judge(texts, self._key(), self._known, self._counters)
-        if self._adopts is None:
-            self._adopts = not (judged.signed or judged.faults or self._counters.all_signed)
-        if self._adopts:
-            judged = with_adopted(judged, texts, self._clock())
+        rules = {uuid: FilterRule(uuid) for uuid in found.unreadable}
+        rules |= {rule.uuid: rule for rule in found.rules}
+        self._holding = {rule.uuid: rule for rule in found.rules if owner_of(rule)}
+        self._last_job = max([self._last_job, *(rule.watermark for rule in found.rules)])
+        if rewrite:
+            self._forget(self._known.keys() - rules.keys())
+        claimed = {
+            uuid: rule
+            for uuid, rule in rules.items()
+            if uuid in self._known or record_in(rule) is not None
+        }
+        judged = judge(claimed, self._key(), self._memory)
         self._known = dict(judged.signed)
-        notes, faults = self._rewrite(judged.rewrites, rewrite=rewrite)
-        if rewrite and not faults:
-            self._adopts = False
-        faults += judged.faults
-        self._counters.note(
-            {uuid: one.counter for uuid, one in self._known.items()},
-            all_signed=not self._adopts,
-            master=rewrite,
-        )
-        self._unreadable = frozenset(fault.uuid for fault in faults)
+        self._unanswered = {
+            uuid: one
+            for uuid, one in self._unanswered.items()
+            if uuid not in self._known or self._known[uuid].stamp < one.stamp
+        }
+        notes = self._rewrite(judged.rewrites, rewrite=rewrite)
+        if rewrite:
+            notes += self._disarm(claimed[uuid] for uuid in sorted(judged.acting))
+        self._unreadable = frozenset(fault.uuid for fault in judged.faults)
         return Records(
             {uuid: one.incident for uuid, one in sorted(self._known.items())},
-            tuple(sorted(faults)),
+            judged.faults,
             (*sorted(notes), *judged.ignored),
         )
 
-    def _rewrite(
-        self, rewrites: Mapping[str, Rewrite], *, rewrite: bool
-    ) -> tuple[list[RecordFault], list[RecordFault]]:
-        """Write what is to be written again; what was done, and what holds its node meanwhile."""
-        notes: list[RecordFault] = []
-        faults: list[RecordFault] = []
-        for uuid, one in rewrites.items():
-            failed = "that waits for a won vote"
+    def _forget(self, uuids: Iterable[str]) -> None:
+        """Note that records are gone.
+
+        Once the cluster has had another job, their stamps alone say that they are old.
+        """
+        self._removed |= {uuid: self._memory.last(uuid) for uuid in [*uuids]}
+        for uuid in self._removed:
+            self._unanswered.pop(uuid, None)
+        self._removed = {
+            uuid: stamp for uuid, stamp in self._removed.items() if stamp.job >= self._last_job
+        }
+
+    def _rewrite(self, rewrites: Mapping[str, str], *, rewrite: bool) -> list[RecordFault]:
+        """Write again what needs it; what people have to know of that."""
+        notes = list[RecordFault]()
+        for uuid, text in rewrites.items():
+            incident, failed = self._known[uuid].incident, "; that waits for a won vote"
             if rewrite:
-                try:
-                    self.write(one.incident)
-                    failed = ""
-                except StewardError as err:
-                    failed = f"that failed: {err}"
-            text = f"{one.text}; {failed}" if failed else one.text
-            fault = RecordFault(uuid, one.incident.node, text)
-            (notes if uuid in self._known else faults).append(fault)
-        return notes, faults
+                failed = self._tried(partial(self.write, incident))
+            if text:
+                notes.append(RecordFault(uuid, incident.node, text + failed))
+        return notes
+
+    def _disarm(self, rules: Iterable[FilterRule]) -> list[RecordFault]:
+        """Write rules of records that are ignored so that they have no effect on jobs."""
+        notes = list[RecordFault]()
+        for rule in rules:
+            harmless = record_rule(rule.uuid, record_in(rule) or "", self._clock())
+            failed = self._tried(partial(self._repeated, partial(self._rules.write, harmless)))
+            text = (
+                f"filter rule {rule.uuid} is written so that it has no effect on jobs: it is the "
+                "record of an incident, and another user has changed what it does"
+            )
+            notes.append(RecordFault(rule.uuid, "", text + failed))
+        return notes
+
+    def _tried(self, call: Callable[[], object]) -> str:
+        """Empty where a call has succeeded."""
+        try:
+            call()
+        except StewardError as err:
+            return f"; that failed: {err}"
+        return ""
 
     def write(self, incident: Incident) -> None:
         """Create or replace the record of an incident.
@@ -254,51 +170,85 @@ class Store:
         Tried again while luxid does not answer.  With the StewardError `RefusedByGaneti` the record
         is as before; with another one that is not known.
         """
-        now = self._clock()
-        counter = self._counters.next(now)
-        signed = record.SignedRecord(
-            incident.bounded(), counter, record.sign_record(incident, counter, self._key())
-        )
-        rule = rule_of(signed, now)
+        last = self._memory.last(incident.uuid)
+        with suppress(StewardError):
+            # So that the first stamp is right nearly always: to write again is dear.
+            newer = self._luxi.rows("job", ("id",), [">", "id", self._last_job])
+            self._last_job = max([self._last_job, *(row["id"] for row in newer)])
+        self._write(sign_record(incident, last.next(self._last_job), self._key()))
+        # It is written: what fails from here on is done after the next reading.
+        with suppress(StewardError):
+            self._sign_again(incident, last)
+        self._hold(incident.uuid, rules_of(incident, self._clock()))
+
+    def _sign_again(self, incident: Incident, last: Stamp) -> None:
+        """Have the stamp of a record be the number that luxid noted when it wrote the rule.
+
+        ``last``: the stamp of the writing before.  Where the cluster has another job in every
+        moment, that is done after a later reading.
+        """
+        for _ in range(_STAMPED):
+            watermark = self._rules.watermark(incident.uuid)
+            if watermark is None or watermark == self._known[incident.uuid].stamp.job:
+                return
+            self._last_job = watermark
+            self._write(sign_record(incident, last.next(watermark), self._key()))
+
+    def _write(self, signed: SignedRecord) -> None:
+        uuid = signed.incident.uuid
+        rule = record_rule(uuid, signed.text, self._clock())
         try:
-            self._repeated(lambda: self._rules.write(rule))
+            self._repeated(partial(self._rules.write, rule))
         except RefusedByGaneti:
             raise
         except StewardError:
-            self._counters.not_answered(incident.uuid, counter)
+            self._unanswered[uuid] = signed
             raise
-        self._known[incident.uuid] = signed
-        self._counters.wrote(incident.uuid, counter)
-        self._hold(incident.uuid, rules_of(incident, self._clock()))
+        self._known[uuid] = signed
+        self._unanswered.pop(uuid, None)
+
+    def confirm(self, uuid: str) -> Incident:
+        """Sign a record again that may be an old one: a person says that it is the latest.
+
+        Raises ValueError where it is not signed with the key, or not understood.
+        """
+        rules = {rule.uuid: rule for rule in self._rules.read().rules}
+        text = record_in(rules[uuid]) if uuid in rules else None
+        found = open_record(uuid, text or "", self._key())
+        self._known[uuid] = found
+        self.write(resumed(found.incident, self._clock()))
+        return found.incident
 
     def remove(self, uuid: str) -> None:
         """Remove the record of an incident; nothing is done when there is none."""
         # First, so that no rule is left without an incident.
         self._hold(uuid, ())
         self._repeated(lambda: self._rules.delete(uuid))
+        self._forget([uuid])
         self._known.pop(uuid, None)
-        self._counters.removed(uuid)
 
     def reconcile(self, incidents: Mapping[str, Incident]) -> None:
         """Have exactly the rules that hold creations exist which the incidents (by uuid) need.
 
-        Records and rules can be deleted by others, and the configuration can change; the rules of
-        a record that cannot be read stay.
+        Records and rules can be deleted and changed by others, and the configuration can change;
+        the rules of a record that cannot be read stay.
         """
-        for uuid in sorted({*self._holding.values(), *incidents} - self._unreadable):
+        owners = {owner_of(rule) for rule in self._holding.values()}
+        for uuid in sorted({*owners, *incidents} - self._unreadable):
             wanted = rules_of(incidents[uuid], self._clock()) if uuid in incidents else ()
             self._hold(uuid, wanted)
 
     def _hold(self, incident: str, wanted: Sequence[FilterRule]) -> None:
         """Have these rules that hold creations, and no others, exist for an incident."""
         rules = {rule.uuid: rule for rule in wanted} if self._holds_creations() else {}
-        there = {uuid for uuid, owner in self._holding.items() if owner == incident}
+        there = {uuid for uuid, rule in self._holding.items() if owner_of(rule) == incident}
         for uuid in sorted(there - set(rules)):
             self._repeated(partial(self._rules.delete, uuid))
             del self._holding[uuid]
-        for uuid in sorted(set(rules) - there):
-            self._repeated(partial(self._rules.write, rules[uuid]))
-            self._holding[uuid] = incident
+        for uuid, rule in sorted(rules.items()):
+            if uuid not in there or not same_effect(self._holding[uuid], rule):
+                self._repeated(partial(self._rules.write, rule))
+                self._holding[uuid] = rule
 
     def _repeated(self, call: Callable[[], object]) -> None:
         for left in reversed(range(_ATTEMPTS)):
@@ -312,43 +262,17 @@ class Store:
                     raise
 
 
-def rule_of(signed: record.SignedRecord, now: int) -> FilterRule:
-    """The rule that holds a record; ``now``: ns since the epoch."""
-    reason = Reason(RECORD_SOURCE, signed.text, now)
-    return FilterRule(signed.incident.uuid, _PRIORITY, (_NEVER,), CONTINUE, reasons=(reason,))
+def resumed(incident: Incident, now: int) -> Incident:
+    """An incident that was ignored for a while: what has to last begins to last again.
 
-
-#: The source in the reason trail of such a rule; the text is the incident's uuid.
-CREATION_SOURCE: Final = "maintd:held-creations"
-#: After the rules that recipes write by default, and before their limits.
-_CREATION_PRIORITY: Final = 90
-#: Parameters that name the node of a new instance.  One rule each: luxid does not match an opcode
-#: on which a parameter of the expression is not set.
-_CREATION_FIELDS: Final = ("pnode", "snode")
+    ``now``: ns since the epoch.
+    """
+    silent = now if incident.healthy_since is not None else None
+    return incident._replace(observed_since=now, silent_since=silent)
 
 
 def rules_of(incident: Incident, now: int) -> tuple[FilterRule, ...]:
-    """The rules that are to exist for an incident; ``now``: ns since the epoch."""
+    """The rules that must exist beside an incident's record; ``now``: ns since the epoch."""
     if not incident.state.under_repair or incident.action not in (EVACUATE, EVACUATE_FAILOVER):
         return ()
-    reason = Reason(CREATION_SOURCE, incident.uuid, now)
-    return tuple(
-        FilterRule(
-            str(uuid5(NAMESPACE_URL, f"{incident.uuid} {field}")),
-            _CREATION_PRIORITY,
-            (["opcode", _creation_on(field, incident.node_name)],),
-            PAUSE,
-            reasons=(reason,),
-        )
-        for field in _CREATION_FIELDS
-    )
-
-
-def _creation_on(field: str, node: str) -> list[object]:
-    return ["&", ["=", "OP_ID", "OP_INSTANCE_CREATE"], ["=", field, node]]
-
-
-def owner_of(rule: FilterRule) -> str:
-    """The uuid of the incident a rule belongs to; empty for a rule of others."""
-    found = (reason.text for reason in rule.reasons if reason.source == CREATION_SOURCE)
-    return next(found, "")
+    return creation_rules(incident.uuid, incident.node_name, now)

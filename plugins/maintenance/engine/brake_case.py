@@ -10,11 +10,13 @@ from ganeti_steward.core.model.cluster import Node
 from ganeti_steward.core.model.finding import LIVE_REPAIR
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.effects import Effects
-from ganeti_steward.plugins.model.incident import Incident
+from ganeti_steward.plugins.maintenance.engine.copies import LastSeen
+from ganeti_steward.plugins.model.incident import Incident, Submission
 from ganeti_steward.plugins.model.task import AFTERWARDS, Done, Failed, Held, Task
 from ganeti_steward.plugins.model.world import World
 
 _NO_EFFECTS: Final = Effects()
+_NOTHING_SEEN: Final = LastSeen()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +28,8 @@ class BrakeCase:
     config: Maintd
     utc_offset: int
     """s"""
+    seen: LastSeen = _NOTHING_SEEN
+    """of nodes and disks, since the daemon was started"""
     next: Task | Done | Failed | None = None
     """what would be done, once it is planned"""
     effects: Effects = _NO_EFFECTS
@@ -65,9 +69,39 @@ class RepairCase(BrakeCase):
 Brake = Callable[[RepairCase], Held | None]
 
 
-def braked(case: BrakeCase, brake: str, sentence: str, **values: object) -> Held:
-    """Something that a brake holds back."""
-    return Held(case.subject, brake, sentence, tuple(values.items()))
+def takes_place(case: BrakeCase, other: Incident) -> bool:
+    """Whether another incident takes one of the places of nodes that a limit leaves for this case.
+
+    For the repair of an ill node only repairs do: it never waits for planned work.
+    """
+    repairs = isinstance(case, RepairCase) and not case.incident.maintenance
+    return not (repairs and other.maintenance)
+
+
+def braked(
+    case: BrakeCase,
+    brake: str,
+    sentence: str,
+    *,
+    since: int = 0,
+    until: int = 0,
+    **values: object,
+) -> Held:
+    """Something that a brake holds back; ``since``, ``until``: as in `Held`."""
+    return Held(case.subject, brake, sentence, tuple(values.items()), since, until)
+
+
+def command_ends(submission: Submission, config: Maintd) -> int:
+    """When the daemon gives up to learn how a command has ended, at the latest; ns.
+
+    It may take as long as it may, and its agent is queried for as long after that.
+    """
+    return after(submission.at, 2 * config.command_time_limit)
+
+
+def after(at: int, seconds: float) -> int:
+    """So many seconds after a time, ns since the epoch."""
+    return at + int(seconds * 10**9)
 
 
 def is_under_repair(incident: Incident) -> bool:

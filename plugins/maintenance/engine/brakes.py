@@ -16,14 +16,18 @@ from ganeti_steward.plugins.maintenance.engine.brake_case import (
     Brake,
     BrakeCase,
     RepairCase,
+    after,
     braked,
     is_under_repair,
+    takes_place,
 )
 from ganeti_steward.plugins.maintenance.engine.planned_brakes import (
     apart,
     gate,
+    is_blocked,
     is_requested,
     maintenance_pause,
+    not_polled,
 )
 from ganeti_steward.plugins.maintenance.pause import pause_reason
 from ganeti_steward.plugins.model.incident import OPT_OUT_TAG, Incident
@@ -59,7 +63,13 @@ def _not_observed(case: RepairCase) -> Held | None:
     if isinstance(found, Reported):
         if found.object_id == case.incident.object_id:
             return None
-        return braked(case, "not-reported", f"node {case.node.name} reports {found.status} now")
+        since, silent = case.incident.healthy_since, case.incident.silent_since is not None
+        ends = after(since, case.config.healthy_delay) if since and not silent else 0
+        sentence = f"node {case.node.name} reports {found.status} now"
+        if ends:
+            left = max(0, ends - case.world.now) // _SECOND
+            sentence += f"; its incident is forgotten in {left} s"
+        return braked(case, "not-reported", sentence, since=since or 0, until=ends)
     confirmed = case.incident.stopped_tag in case.node.tags and not case.incident.answered
     if case.evacuated and confirmed:
         return None
@@ -75,6 +85,8 @@ def _hold(case: RepairCase) -> Held | None:
         case,
         "hold",
         f"reported for {elapsed:.0f} s of the hold time of {case.config.hold_time:g} s",
+        since=case.incident.observed_since,
+        until=after(case.incident.observed_since, case.config.hold_time),
         elapsed=int(elapsed),
         limit=case.config.hold_time,
     )
@@ -110,10 +122,15 @@ def _most_nodes(case: RepairCase) -> Held | None:
     others = {
         incident.node_name
         for incident in case.world.incidents.values()
-        if incident.node != case.incident.node and is_under_repair(incident)
+        if incident.node != case.incident.node
+        and is_under_repair(incident)
+        and takes_place(case, incident)
     }
+    # The place of a maintenance of the same node is none for its repair.
     own = any(
-        incident.node == case.incident.node and is_under_repair(incident)
+        incident.node == case.incident.node
+        and is_under_repair(incident)
+        and takes_place(case, incident)
         for incident in case.world.incidents.values()
     )
     others |= _of_deleted(case.world)
@@ -122,10 +139,12 @@ def _most_nodes(case: RepairCase) -> Held | None:
     limit = min(case.config.most_nodes, wanted or case.config.most_nodes)
     if own or len(others) < limit:
         return None
+    or_away = " or away for maintenance" if request else ""
     return braked(
         case,
         "most-nodes",
-        f"{len(others)} of at most {limit} nodes are under repair: {', '.join(sorted(others))}",
+        f"{len(others)} of at most {limit} nodes are under repair{or_away}: "
+        f"{', '.join(sorted(others))}",
         nodes=len(others),
         limit=limit,
     )
@@ -258,6 +277,7 @@ def _repeated(case: RepairCase) -> Held | None:
         "repeated",
         f"the command {case.next.command} was begun on node {case.node.name} for the same object "
         f"{elapsed:.0f} s ago: it is not begun again for another {limit - elapsed:.0f} s",
+        until=after(_commanded(case), limit),
         left=int(limit - elapsed),
     )
 
@@ -298,10 +318,22 @@ AFTER_PLAN: Final[tuple[Brake, ...]] = (
     pause,
     maintenance_pause,
     window,
+    not_polled,
     _command_not_reported,
     _repeated,
     observe,
 )
+
+
+def _canceled(case: RepairCase) -> Held | None:
+    """A person has canceled it since the round began."""
+    if case.incident.cancel_tag not in case.node.tags:
+        return None
+    return braked(case, "canceled", f"tag {case.incident.cancel_tag} was set")
+
+
+#: Those of them that people say by tags, which are read again before a task is handed over.
+WORDS: Final[tuple[Brake, ...]] = (_opt_out, _canceled, pause, maintenance_pause)
 
 
 def unverified(case: RepairCase) -> Held | None:
@@ -328,7 +360,7 @@ def may_begin(world: World, config: Maintd, utc_offset: int) -> bool:
     cases = (
         RepairCase(incident=one, node=node, world=world, config=config, utc_offset=utc_offset)
         for one in world.incidents.values()
-        if is_requested(one) and (node := world.nodes.get(one.node))
+        if is_requested(one) and not is_blocked(one) and (node := world.nodes.get(one.node))
     )
     return any(not holding((*BEFORE_PLAN, *AFTER_PLAN), case) for case in cases)
 

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 from ganeti_steward.core.model.job_state import JobState
 from ganeti_steward.plugins.filters.actions.changes import Releases
+from ganeti_steward.plugins.maintenance.engine.copies import LastSeen
 from ganeti_steward.plugins.model.incident import Incident
 from ganeti_steward.plugins.model.task import Held, Plan, Task
 from ganeti_steward.plugins.model.world import World
@@ -35,6 +36,8 @@ class Recent(NamedTuple):
     opened: Mapping[str, tuple[tuple[int, str], ...]] = MappingProxyType({})
     """uuid of a node and action, with a blank -> when its incidents of the last day were opened
     (ns), each with its `object_id`, the latest last"""
+    seen: LastSeen = LastSeen()
+    """of nodes and disks"""
 
 
 class CommandResult(NamedTuple):

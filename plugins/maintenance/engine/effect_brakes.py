@@ -16,8 +16,10 @@ from ganeti_steward.plugins.maintenance.engine.brake_case import (
     RepairCase,
     braked,
     is_under_repair,
+    takes_place,
 )
 from ganeti_steward.plugins.maintenance.engine.brakes import waiting
+from ganeti_steward.plugins.maintenance.engine.copies import COPIED, may_lose_writes, why_old
 from ganeti_steward.plugins.model.incident import (
     DONE_TAG,
     MAINTENANCE_PAUSE_TAG,
@@ -28,6 +30,9 @@ from ganeti_steward.plugins.model.incident import (
 )
 from ganeti_steward.plugins.model.task import Held, Task
 from ganeti_steward.plugins.model.world import Reported, World
+
+#: As many instances are named in a sentence.
+_SHOWN: Final = 5
 
 #: Tags by which a person permits something, and those by which one holds something back.
 _WORDS: Final = (
@@ -110,7 +115,7 @@ def _not_named(case: BrakeCase) -> Held | None:
     return braked(case, "not-named", f"the task does not name {names}; {held_task(case)}")
 
 
-def _opt_out(case: BrakeCase) -> Held | None:
+def opted_out(case: BrakeCase) -> Held | None:
     """No node with the tag loses role or power or gets anything, no instance with it changes."""
     return opt_out(case, case.effects.out | case.effects.targets, case.effects.touched)
 
@@ -216,6 +221,41 @@ def _confirmed_by(world: World, node: str) -> str:
     return max(own, key=latest).uuid if own else found.uuid
 
 
+def _old_copy(case: BrakeCase) -> Held | None:
+    """No copy is started, by any plugin, that was not in sync when it was seen last.
+
+    Ganeti compares both copies itself while the primary answers.
+    """
+    world, effects = case.world, case.effects
+    found = []
+    # What is removed or installed again has no data to keep.
+    for name in sorted(effects.moved - effects.removed - effects.erased):
+        instance = world.instances.get(name)
+        if instance is None or instance.template not in COPIED:
+            continue
+        # A migration fails where the primary does not answer.
+        gone = name in effects.stopped and not world.answers(instance.primary)
+        primary = world.node(instance.primary)
+        permitted = primary is not None and may_lose_writes(world, case.config, primary.uuid)
+        if permitted or not (gone or name in effects.abandoned):
+            continue
+        if why := why_old(world, case.seen, instance):
+            found.append((instance, why))
+    if not found:
+        return None
+    first, primary = found[0][0].name, world.node(found[0][0].primary)
+    state = "is offline" if primary and primary.offline else "does not answer"
+    reasons = "; ".join(why for _, why in found[:_SHOWN])
+    more = f"; and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+    return braked(
+        case,
+        "old-copy",
+        f"{found[0][0].primary} {state}, and the other copy may lack what was written last: "
+        f"{reasons}{more}; gnt-instance failover {first} starts that copy all the same, and "
+        f"failover-unsynced of [maintd] permits it to the daemon; {held_task(case)}",
+    )
+
+
 def _consistency(case: BrakeCase) -> Held | None:
     """Only where nothing writes to the other copy any more, nothing newer can be lost."""
     world = case.world
@@ -279,7 +319,7 @@ def _most_waiting(case: BrakeCase) -> Held | None:
         name: f"{name} ({incident.status}, incident {incident.uuid})"
         for incident in world.incidents.values()
         for name in _leaving(incident) | waiting(incident, world)
-        if name not in new
+        if name not in new and takes_place(case, incident)
     }
     if not new or len(out) + len(new) <= limit:
         return None
@@ -310,15 +350,16 @@ def _list(names: Iterable[str]) -> str:
 BY_EFFECTS: Final[tuple[Callable[[BrakeCase], Held | None], ...]] = (
     _whole,
     _not_named,
-    _opt_out,
+    opted_out,
     _silent,
     _master,
     _occupied,
     _candidate_pool,
     _most_waiting,
     _stopped,
+    _old_copy,
     _consistency,
     _permits,
 )
 #: Those of them that routine work does not have in a wider form.
-FOR_ROUTINE: Final = tuple(brake for brake in BY_EFFECTS if brake is not _opt_out)
+FOR_ROUTINE: Final = tuple(brake for brake in BY_EFFECTS if brake is not opted_out)

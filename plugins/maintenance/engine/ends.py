@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from ganeti_steward.core.model.job_state import CANCELED, LOST, NOT_STARTED, SUCCESS, JobState
+from ganeti_steward.plugins.maintenance.engine.brake_case import command_ends
 from ganeti_steward.plugins.maintenance.engine.decision import NEVER_CAME, NOT_KNOWN, UNCERTAIN
 from ganeti_steward.plugins.maintenance.engine.ledger import Ledger, command_key
 from ganeti_steward.plugins.maintenance.engine.transitions import Event
@@ -92,7 +93,8 @@ def _command(ledger: Ledger, uuid: str, submission: Submission) -> None:
     if submission.step == WORK and result.state == NEVER_CAME:
         result = never_came(ledger, uuid, result)
     if result.state == NOT_KNOWN:
-        ledger.hold(uuid, "lookup", result.text)
+        until = command_ends(submission, ledger.config)
+        ledger.hold(uuid, "lookup", result.text, since=submission.at, until=until)
         return
     if result.state == NEVER_CAME:
         ledger.commands.pop(command_key(ledger.incidents[uuid]), None)

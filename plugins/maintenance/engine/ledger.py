@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from ganeti_steward.core.model.cluster import Node
 from ganeti_steward.plugins.maintenance.config import Maintd
+from ganeti_steward.plugins.maintenance.engine.copies import seen_now
 from ganeti_steward.plugins.maintenance.engine.decision import Change, Inputs, Recent, Started
 from ganeti_steward.plugins.maintenance.engine.transitions import OBSERVED, Event, apply
 from ganeti_steward.plugins.model.incident import ACTIONS, Incident
@@ -41,6 +42,7 @@ class Ledger:
         """as `Recent.opened`"""
         self.commands: dict[str, int] = dict(inputs.recent.commands)
         """as `Recent.commands`"""
+        self.seen = seen_now(inputs.recent.seen, inputs.world)
 
     def update(self, incident: Incident) -> None:
         """Replace an incident by a newer form of it."""
@@ -62,9 +64,18 @@ class Ledger:
         if after != before:
             self.changes.append(Change(before, after, event.value, reason))
 
-    def hold(self, subject: str, brake: str, sentence: str, **values: object) -> None:
-        """Note that something is not done."""
-        self.held.append(Held(subject, brake, sentence, tuple(values.items())))
+    def hold(
+        self,
+        subject: str,
+        brake: str,
+        sentence: str,
+        *,
+        since: int = 0,
+        until: int = 0,
+        **values: object,
+    ) -> None:
+        """Note that something is not done; ``since``, ``until``: as in `Held`."""
+        self.held.append(Held(subject, brake, sentence, tuple(values.items()), since, until))
 
     def node(self, incident: Incident) -> Node | None:
         """The node of an incident; None when it has left the cluster."""

@@ -46,7 +46,8 @@ def may_open(ledger: Ledger, node: Node, report: Reported) -> bool:
             f"node {node.name} has reported {opened} objects with {report.status} within a day: "
             f"another one gets an incident in {left:.0f} s"
         )
-        ledger.hold(node.name, "changing", sentence, opened=opened, left=int(left))
+        until = ledger.now + int(left * _SECOND)
+        ledger.hold(node.name, "changing", sentence, until=until, opened=opened, left=int(left))
         return False
     if _has_room(ledger, node, report):
         return True
@@ -150,6 +151,25 @@ def _needs_nothing(ledger: Ledger, incident: Incident) -> bool:
 
 #: ns after which it is recorded again that disks are in sync.
 _SYNCED_NEWS = 300 * _SECOND
+
+
+def apply_clock(ledger: Ledger) -> None:
+    """Replace moments that are still to come by now: the clock was set back.
+
+    Otherwise the daemon holds or keeps an incident for as long as the clock was ahead.
+    """
+    now = ledger.now
+    for one in ledger.all():
+        healthy, silent = one.healthy_since, one.silent_since
+        ledger.update(
+            one._replace(
+                observed_since=min(one.observed_since, now),
+                healthy_since=None if healthy is None else min(healthy, now),
+                silent_since=None if silent is None else min(silent, now),
+                changed=min(one.changed, now),
+                progressed=min(one.progressed, now),
+            )
+        )
 
 
 def apply_left(ledger: Ledger) -> None:

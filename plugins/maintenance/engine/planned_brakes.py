@@ -11,15 +11,23 @@ from ganeti_steward.plugins.maintenance.engine.brake_case import (
 )
 from ganeti_steward.plugins.maintenance.pause import pause_reason
 from ganeti_steward.plugins.model.incident import MAINTENANCE_PAUSE_TAG, Incident
-from ganeti_steward.plugins.model.task import Held
+from ganeti_steward.plugins.model.task import WORK, Held, Task
+from ganeti_steward.plugins.model.world import Reported
 
 #: As many causes are named in a sentence.
 _SHOWN: Final = 5
 
 
 def is_requested(incident: Incident) -> bool:
-    """Whether it is a maintenance that has not begun."""
-    return bool(incident.maintenance) and incident.active and not incident.state.begun
+    """Whether it is a maintenance that has not begun; one that only takes back needs no gate."""
+    request = incident.maintenance
+    waits = incident.active and not incident.state.begun
+    return request is not None and not request.worked and waits
+
+
+def is_blocked(incident: Incident) -> bool:
+    """Whether it is a maintenance that cannot go on before a person does something."""
+    return incident.maintenance is not None and incident.maintenance.blocked > 0
 
 
 def gate(case: RepairCase) -> Held | None:
@@ -72,6 +80,27 @@ def apart(case: RepairCase) -> Held | None:
         return None
     sentence = f"{case.node.name} has {len(shared)} instances in common with nodes that are away: "
     return braked(case, "apart", sentence + ", ".join(shared[:_SHOWN]), instances=len(shared))
+
+
+def not_polled(case: RepairCase) -> Held | None:
+    """No work begins on a node whose boot is not known, though its agent may know it.
+
+    A reboot that is faster than a poll would not be noticed.
+    """
+    task = case.next
+    if not (case.incident.maintenance and isinstance(task, Task) and task.step == WORK):
+        return None
+    found, name = case.world.observations.get(case.incident.node), case.node.name
+    if found is None:
+        seconds = case.config.poll_interval + case.config.poll_time_limit
+        why = (
+            f"the agent of {name} was not polled since the daemon began, which takes {seconds:g} s"
+        )
+    elif task.command and not isinstance(found, Reported):
+        why = f"the agent of {name} gives no valid report ({found.why}): it has to run the command"
+    else:
+        return None
+    return braked(case, "not-reported", f"{why}; held: {task.reason}")
 
 
 def maintenance_pause(case: RepairCase) -> Held | None:

@@ -131,6 +131,8 @@ AFTER_PLAN: Final[tuple[Brake, ...]] = (
     brakes.window,
     brakes.observe,
 )
+#: Those of them that people say by tags, which are read again before a task is handed over.
+WORDS: Final[tuple[Brake, ...]] = (_opt_out, brakes.pause)
 #: Those judged for tags, which say what has been done: also outside the windows.
 FOR_TAGS: Final = tuple(brake for brake in AFTER_PLAN if brake is not brakes.window)
 
@@ -168,6 +170,7 @@ class Routine:
                 world=world,
                 config=ledger.config,
                 utc_offset=inputs.utc_offset,
+                seen=ledger.seen,
                 unreadable=inputs.unreadable,
             )
             if inputs.calls_known:

@@ -36,6 +36,7 @@ def step(
     """
     fresh = _without_old_reports(inputs.world, config)
     ledger = Ledger(inputs._replace(world=fresh), config)
+    observed.apply_clock(ledger)
     apply_ends(ledger)
     observed.apply_left(ledger)
     observed.apply_tags(ledger)
@@ -130,4 +131,4 @@ def _recent(ledger: Ledger) -> Recent:
     commands = {
         key: at for key, at in sorted(ledger.commands.items()) if 0 <= ledger.now - at < limit
     }
-    return Recent(commands, ledger.opened)
+    return Recent(commands, ledger.opened, ledger.seen)

@@ -11,7 +11,7 @@ from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.model.cluster import Node
 from ganeti_steward.plugins.maintenance.config import OBSERVE
 from ganeti_steward.plugins.maintenance.effects import Effects, effects_of, with_power_cycle
-from ganeti_steward.plugins.maintenance.engine.brake_case import Brake, RepairCase
+from ganeti_steward.plugins.maintenance.engine.brake_case import Brake, RepairCase, command_ends
 from ganeti_steward.plugins.maintenance.engine.brakes import (
     AFTER_PLAN,
     BEFORE_PLAN,
@@ -24,15 +24,20 @@ from ganeti_steward.plugins.maintenance.engine.decision import PluginPlan, Start
 from ganeti_steward.plugins.maintenance.engine.effect_brakes import BY_EFFECTS, facts_of
 from ganeti_steward.plugins.maintenance.engine.ends import complete
 from ganeti_steward.plugins.maintenance.engine.ledger import Ledger, command_key
+from ganeti_steward.plugins.maintenance.engine.planned_brakes import is_blocked
 from ganeti_steward.plugins.maintenance.engine.reservations import Reservations
 from ganeti_steward.plugins.maintenance.engine.transitions import Event
 from ganeti_steward.plugins.maintenance.engine.work import with_boot
+from ganeti_steward.plugins.model.debts import debts_of
 from ganeti_steward.plugins.model.incident import Incident, Submission
 from ganeti_steward.plugins.model.operations import remove_tags, set_tags
 from ganeti_steward.plugins.model.task import (
     AFTERWARDS,
+    BLOCKED,
+    GIVEN_BACK,
     READY,
     TAG,
+    UNDRAIN,
     UNTAG,
     WORK,
     Done,
@@ -74,7 +79,10 @@ def _is_busy(ledger: Ledger, incident: Incident) -> bool:
         jobs = ", ".join(map(str, submission.jobs))
         what = f"job {jobs}" if jobs else f"step {submission.step}"
         whose = "" if one.uuid == incident.uuid else f" of incident {one.uuid}"
-        ledger.hold(incident.uuid, "running", f"{what}{whose} has not ended")
+        until = command_ends(submission, ledger.config) if submission.command else 0
+        what = f"the command {submission.command}" if submission.command else what
+        sentence = f"{what}{whose} has not ended"
+        ledger.hold(incident.uuid, "running", sentence, since=submission.at, until=until)
     return bool(running)
 
 
@@ -122,7 +130,8 @@ class Tasks:
             return
         if incident.retry_at > ledger.now:
             left = (incident.retry_at - ledger.now) // 10**9
-            ledger.hold(incident.uuid, "tag", f"the {what} is tried again in {left} s")
+            sentence = f"the {what} is tried again in {left} s"
+            ledger.hold(incident.uuid, "tag", sentence, until=incident.retry_at)
         else:
             self._reserve(incident, task)
 
@@ -160,6 +169,7 @@ class Tasks:
             world=world,
             config=ledger.config,
             utc_offset=ledger.inputs.utc_offset,
+            seen=ledger.seen,
             commanded=ledger.commands.get(command_key(incident), 0),
         )
 
@@ -180,16 +190,32 @@ class Tasks:
         held = holding(BEFORE_PLAN, case)
         if held:
             self._ledger.held += [*held, *holding(AFTER_PLAN, case)]
-            self._ledger.update(_with_ready(incident, ready=False))
+            self._ledger.update(_marked(incident, "", keep_blocked=True))
+            if is_blocked(incident):
+                self._say_why_blocked(case)
             return
         for planned in self._planner(incident, self._reservations.world(case.world)):
             self._take(case, planned.plan)
 
+    def _say_why_blocked(self, case: RepairCase) -> None:
+        """What a person has to do about a maintenance that something else holds back as well."""
+        for planned in self._planner(case.incident, self._reservations.world(case.world)):
+            mark, now = "", self._ledger.now
+            if isinstance(planned.plan, Wait):
+                mark = planned.plan.mark
+                since, until = planned.plan.since, planned.plan.until
+                self._ledger.hold(
+                    case.incident.uuid, "wait", planned.plan.reason, since=since, until=until
+                )
+            self._ledger.update(_marked(case.incident, mark, now))
+
     def _take(self, case: RepairCase, plan: Plan) -> None:
         ledger, uuid = self._ledger, case.incident.uuid
         if isinstance(plan, Wait):
-            ledger.hold(uuid, "wait", plan.reason)
-            ledger.update(_with_ready(case.incident, ready=plan.mark == READY))
+            ledger.hold(uuid, "wait", plan.reason, since=plan.since, until=plan.until)
+            ledger.update(_marked(case.incident, plan.mark, ledger.now))
+            if plan.mark == GIVEN_BACK:
+                ledger.happen(uuid, Event.GIVEN_BACK, plan.reason)
             return
         if isinstance(plan, Task) and not self._is_free(uuid, plan):
             return
@@ -198,8 +224,9 @@ class Tasks:
         if held:
             if {one.brake for one in held} == {OBSERVE} and isinstance(plan, Task):
                 self._reservations.observe(plan)
-            if isinstance(plan, Task) and plan.step == WORK:
-                ledger.update(_with_ready(case.incident, ready=True))
+            step = plan.step if isinstance(plan, Task) else ""
+            mark = READY if step == WORK else ""
+            ledger.update(_marked(case.incident, mark, keep_blocked=step == UNDRAIN))
         elif isinstance(plan, Task):
             self._start(case.incident, plan)
         elif isinstance(plan, Done):
@@ -217,7 +244,8 @@ class Tasks:
             reason = f"planned again after it succeeded {times} times in a row: {task.reason}"
             self._ledger.happen(incident.uuid, Event.FAILURE, reason)
             return
-        incident = _with_ready(_with_origin(incident, self._ledger.world), ready=False)
+        incident = _with_origin(incident, self._ledger.world)
+        incident = _marked(incident, "", keep_blocked=task.step == UNDRAIN)
         if task.step == WORK:
             incident = with_boot(incident, self._ledger.world)
         self._ledger.update(incident)
@@ -263,19 +291,31 @@ class Tasks:
 
 
 def _with_origin(incident: Incident, world: World) -> Incident:
-    """A maintenance that begins now, with how its node was before."""
+    """A maintenance of which a task begins now, with how its node was before it, or an earlier one.
+
+    What is started on the node until nothing runs there leaves it as well, and comes back.
+    """
     request, node = incident.maintenance, world.nodes.get(incident.node)
-    if request is None or node is None or incident.state.begun:
+    if request is None or node is None or request.worked:
         return incident
-    ran = [one.name for one in world.running_on(node.name)]
-    origin = request._replace(ran=tuple(sorted(ran)), drained=node.drained)
-    return incident._replace(maintenance=origin)
+    debts = debts_of(world.cluster, node)
+    running = (one.name for one in world.running_on(node.name))
+    ran = tuple(sorted({*request.ran, *running, *debts.instances}))
+    drained = request.drained if incident.state.begun else node.drained and not debts.drained
+    return incident._replace(maintenance=request._replace(ran=ran, drained=drained))
 
 
-def _with_ready(incident: Incident, *, ready: bool) -> Incident:
-    """A maintenance with whether the work on its node may begin."""
+def _marked(incident: Incident, mark: str, now: int = 0, *, keep_blocked: bool = False) -> Incident:
+    """A maintenance with what its next step waits for: a mark of `Wait`, or empty.
+
+    ``now``: ns since the epoch; ``keep_blocked``: whether it is not known if it can go on.
+    """
     request = incident.maintenance
-    return incident._replace(maintenance=request._replace(ready=ready)) if request else incident
+    if request is None:
+        return incident
+    since = request.blocked if keep_blocked else 0
+    blocked = request.blocked or now if mark in (BLOCKED, GIVEN_BACK) else since
+    return incident._replace(maintenance=request._replace(ready=mark == READY, blocked=blocked))
 
 
 def _with_targets(incident: Incident, task: Task) -> Incident:

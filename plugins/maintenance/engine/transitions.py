@@ -35,6 +35,7 @@ class Event(Enum):
     WORSE_DONE = "a more severe incident of the node completed"
     CANCEL = "cancel requested"
     TAKEN_BACK = "the maintenance of the node is over"
+    GIVEN_BACK = "the maintenance cannot go on, and its node is in service again"
     TAG_REMOVED = "tag removed"
     TAG_REMOVED_CLOSED = "tag removed, volumes are closed"
     HEALTHY = "not reported for the healthy delay"
@@ -48,6 +49,7 @@ class Event(Enum):
 TABLE: Final[dict[tuple[str, Event], str]] = {
     (NOTED, Event.STARTED): PENDING,
     (NOTED, Event.DONE): COMPLETED,
+    (NOTED, Event.TAKEN_BACK): ACKNOWLEDGED,
     (NOTED, Event.FAILURE): FAILED,
     (NOTED, Event.WORSE_DONE): COMPLETED,
     (NOTED, Event.CANCEL): CANCELED,
@@ -58,6 +60,7 @@ TABLE: Final[dict[tuple[str, Event], str]] = {
     (PENDING, Event.FAILURE): FAILED,
     (PENDING, Event.WORSE_DONE): COMPLETED,
     (PENDING, Event.TAKEN_BACK): ACKNOWLEDGED,
+    (PENDING, Event.GIVEN_BACK): NOTED,
     (PENDING, Event.CANCEL): CANCELED,
     (PENDING, Event.HEALTHY_UNDONE): FORGOTTEN,
     (PENDING, Event.NODE_LEFT): FORGOTTEN,
@@ -81,7 +84,8 @@ TABLE: Final[dict[tuple[str, Event], str]] = {
 def apply(incident: Incident, event: Event, now: int, note: str) -> Incident | None:
     """The incident after an event: as it is, where that changes nothing; None: it is forgotten.
 
-    ``now``: ns since the epoch; ``note``: why, one sentence.
+    ``now``: ns since the epoch; ``note``: why, one sentence.  What has ended has no open command:
+    nothing depends on its outcome any more, so nothing waits for it.
     """
     to = TABLE.get((incident.state_name, event))
     if to is None:
@@ -91,9 +95,21 @@ def apply(incident: Incident, event: Event, now: int, note: str) -> Incident | N
     after = incident._replace(
         status=STATES[to].status, acknowledged=to == ACKNOWLEDGED, changed=now, note=note
     )
+    if not after.active:
+        after = _without_commands(after, note)
     if after.state.result:
         return after._replace(tag=after.state.result + after.uuid, tagged=False)
     return after
+
+
+def _without_commands(incident: Incident, note: str) -> Incident:
+    """An incident that has ended, without its open commands; the note names them."""
+    names = [one.command for one in incident.open if one.command]
+    if not names:
+        return incident
+    left = tuple(one for one in incident.open if not one.command)
+    unknown = f"the outcome of the command {', '.join(names)} is unknown"
+    return incident._replace(open=left, note=f"{note}; {unknown}")
 
 
 def mermaid() -> str:

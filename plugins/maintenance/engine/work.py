@@ -119,7 +119,8 @@ def why_not_back(request: Maintenance, world: World, node: Node) -> str:
     if isinstance(report, Reported) and report.needs_repair:
         return f"it reports {report.status}"
     if not request.boot:
-        return "" if request.gone else "it has answered all the time, and reports no boot id"
+        unknown = "which boot it had before the work is not known, and it has answered all the time"
+        return "" if request.gone else unknown
     if not isinstance(report, Reported):
         return "its agent gives no valid report"
     return "" if report.boot not in ("", request.boot) else "its boot id is the same as before"

@@ -6,7 +6,6 @@ Plugins that are not built in run in a child process for each change.
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections import deque
@@ -15,13 +14,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from ganeti_steward.core.builtins import built_in
-from ganeti_steward.core.errors import PluginError
-from ganeti_steward.core.hooks.calls import call, log_failure
+from ganeti_steward.core.errors import StewardError
+from ganeti_steward.core.hooks.calls import call
 from ganeti_steward.core.hooks.child import program_child
 from ganeti_steward.core.hooks.isolation import Isolated
 from ganeti_steward.core.hooks.manager import Plugins
-from ganeti_steward.core.service.rate_limited_log import RateLimitedLog
+from ganeti_steward.plugins.maintenance.edges.outlet import Outlet
 from ganeti_steward.plugins.maintenance.engine.decision import Change
+from ganeti_steward.plugins.model.task import Held
 
 if TYPE_CHECKING:
     from pluggy import HookImpl
@@ -36,36 +36,41 @@ WAITING: Final = 1000
 
 
 class Background(Generic[_Item]):
-    """Does one kind of work in its order, in a thread that comes and goes; for several threads."""
+    """Notifies one plugin in order, in a thread that comes and goes; used by several threads."""
 
     def __init__(self, name: str, work: Callable[[_Item], None], waiting: int = WAITING) -> None:
-        """``name``: what the work is, for the log; ``waiting``: things that may wait."""
+        """``name``: of what is notified; ``waiting``: things that may wait."""
         self._name, self._work, self._limit = name, work, waiting
         self._lock = threading.Lock()
         self._waiting = deque[_Item]()
         self._thread: threading.Thread | None = None
-        self._dropped = RateLimitedLog(_log)
+        self._room, self._outlet = (
+            Outlet(f"notifying {name} waits"),
+            Outlet(f"notifying {name} fails"),
+        )
+
+    @property
+    def problems(self) -> tuple[Held, ...]:
+        """What fails at present."""
+        return *self._room.problems, *self._outlet.problems
 
     def put(self, item: _Item) -> None:
-        """Have it done; never waits."""
+        """Have it done; never waits, raises nothing."""
         with self._lock:
-            if len(self._waiting) >= self._limit:
-                self._dropped.warning(f"{self._name}: {self._limit} wait already, one is dropped")
-                return
-            self._waiting.append(item)
-            self._start()
+            self._room(partial(self._put, item), None)
 
-    def _start(self) -> None:
-        if self._thread:
-            return
-        thread = threading.Thread(target=self._run, name=self._name, daemon=True)
-        try:
-            thread.start()
-        except RuntimeError as err:
-            # It is tried again with the next one.
-            self._dropped.warning(f"{self._name}: {err}")
-            return
-        self._thread = thread
+    def _put(self, item: _Item) -> None:
+        if len(self._waiting) >= self._limit:
+            raise StewardError(f"{self._limit} wait already, one is dropped")
+        self._waiting.append(item)
+        if self._thread is None:
+            thread = threading.Thread(target=self._run, name=f"notifying {self._name}", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as err:
+                # There are too many threads; the next item tries it again.
+                raise StewardError(str(err)) from None
+            self._thread = thread
 
     def _run(self) -> None:
         while True:
@@ -74,10 +79,7 @@ class Background(Generic[_Item]):
                     self._thread = None
                     return
                 item = self._waiting.popleft()
-            try:
-                self._work(item)
-            except Exception:
-                _log.exception("%s failed", self._name)
+            self._outlet(partial(self._work, item), None)
 
     def finish(self, seconds: float) -> bool:
         """Wait until everything is done, for some seconds at most; whether it is."""
@@ -93,8 +95,6 @@ HOOK: Final = "steward_incident_changed"
 #: Seconds the last notifications have when the daemon ends.
 LAST: Final = 5.0
 
-_log = logging.getLogger(__name__)
-
 
 class Notifier:
     """Notifies all plugins, in the background."""
@@ -106,9 +106,9 @@ class Notifier:
         """
         limit = config.plugins.time_limit
         built = Plugins(config, ()).implementations(HOOK)
-        own = [_receiver(one.plugin_name, partial(_deliver, one, limit)) for one in built]
+        own = [Background(one.plugin_name, partial(_deliver, one, limit)) for one in built]
         names = [name for name in config.plugins.load if not built_in(name)]
-        self._receivers = [*own, *(_receiver(name, _Foreign(config, name)) for name in names)]
+        self._receivers = [*own, *(Background(name, _Foreign(config, name)) for name in names)]
 
     def notify(self, changes: Iterable[Change]) -> None:
         """Have every plugin notified of these changes, in this order; never waits."""
@@ -116,21 +116,16 @@ class Notifier:
             for receiver in self._receivers:
                 receiver.put(change)
 
+    @property
+    def problems(self) -> tuple[Held, ...]:
+        """The plugins that are not notified at present."""
+        return tuple(one for receiver in self._receivers for one in receiver.problems)
+
     def finish(self, seconds: float = LAST) -> None:
         """Wait until all are notified, for some seconds at most."""
         last = time.monotonic() + seconds
         for receiver in self._receivers:
             receiver.finish(max(last - time.monotonic(), 0))
-
-
-def _receiver(name: str, deliver: Callable[[Change], object]) -> Background[Change]:
-    def work(change: Change) -> None:
-        try:
-            deliver(change)
-        except PluginError as err:
-            log_failure(err)
-
-    return Background(f"notifying {name}", work)
 
 
 def _deliver(implementation: HookImpl, limit: float, change: Change) -> None:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import logging
-
 from ganeti_steward.core import hookimpl
+from ganeti_steward.core.errors import PluginError
 from ganeti_steward.plugins.maintenance.admin_program import TIME_LIMIT, fault_of
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.edges.status import change_json
 from ganeti_steward.plugins.model.incident import Incident
-
-_log = logging.getLogger(__name__)
 
 
 class NotifyCommand:
@@ -28,13 +25,9 @@ class NotifyCommand:
     def steward_incident_changed(
         self, before: Incident | None, after: Incident | None, event: str, reason: str
     ) -> None:
-        """Run the program; a failure of it is logged."""
+        """Run the program; raises PluginError where it fails."""
         if not self._command:
             return
-        fault = self._run(change_json(before, after, event, reason))
-        if fault:
-            _log.warning("the notify command %s %s", self._command, fault)
-
-    def _run(self, given: bytes) -> str:
-        """Why it failed; empty when it did not."""
-        return fault_of(self._command, self._time_limit, given)
+        given = change_json(before, after, event, reason)
+        if fault := fault_of(self._command, self._time_limit, given):
+            raise PluginError("notify-command", f"{self._command} {fault}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable
 from http import HTTPStatus
@@ -10,6 +9,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from ganeti_steward.core import hookimpl
+from ganeti_steward.core.errors import PluginError
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.edges.status import change_json
 from ganeti_steward.plugins.model.incident import Incident
@@ -22,8 +22,6 @@ _LIMITS: Final = (5.0, 10.0)
 
 #: Answers after which another attempt may succeed, in addition to all of 500 and more.
 _LATER: Final = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS)
-
-_log = logging.getLogger(__name__)
 
 
 class Webhook:
@@ -41,7 +39,7 @@ class Webhook:
     def steward_incident_changed(
         self, before: Incident | None, after: Incident | None, event: str, reason: str
     ) -> None:
-        """Post the change; a failure is logged after the last attempt."""
+        """Post the change; raises PluginError after the last attempt."""
         if not self._address:
             return
         content = change_json(before, after, event, reason)
@@ -54,7 +52,7 @@ class Webhook:
             self._sleep(pause)
         # Path and query may hold a secret.
         host = urlsplit(self._address).hostname
-        _log.warning("the webhook at %s was not notified: %s", host, fault)
+        raise PluginError("webhook", f"{host} was not notified: {fault}")
 
     def _post(self, content: bytes) -> tuple[str, bool]:
         """Why an attempt failed, empty when it did not; and whether another one is of no use."""

@@ -7,18 +7,21 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.service.http_server import Limits, Server, bind, silence_waitress
-from ganeti_steward.core.service.wsgi import HttpAnswer, json_answer, respond
+from ganeti_steward.core.service.wsgi import TEXT, HttpAnswer, json_answer, respond
 from ganeti_steward.plugins.maintenance.edges import metrics
+from ganeti_steward.plugins.maintenance.edges.outlet import Outlet
 from ganeti_steward.plugins.maintenance.edges.status import (
     Status,
     daemon_json,
     incident_json,
     overview_json,
 )
+from ganeti_steward.plugins.model.task import Held
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
@@ -33,6 +36,8 @@ LIMITS: Final = Limits(threads=2, body=1024)
 _SECOND: Final = 10**9
 
 _UNDECIDED: Final = "nothing is done, whether this node is the master is undecided"
+
+_FAILED: Final = HttpAnswer(b"failed\n", 500, TEXT)
 
 #: An empty list would mean that nothing is wrong with any node.
 _NOT_READ: Final = json_answer({"error": "the incidents have not been read yet"}, 503)
@@ -69,19 +74,25 @@ class StatusApplication:
                 metrics.rendered(status), kind=metrics.CONTENT_TYPE
             ),
         }
+        self._outlets = {path: Outlet(f"{path} cannot be answered") for path in self.paths}
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Answer one request."""
         return respond(self._answer, environ, start_response)
 
     def _answer(self, method: str, environ: WSGIEnvironment) -> HttpAnswer:
-        path = self.paths.get(environ.get("PATH_INFO") or "/")
-        if path is None:
+        path = environ.get("PATH_INFO") or "/"
+        if path not in self.paths:
             return json_answer({"error": "no such path"}, 404)
         if method != "GET":
             return json_answer({"error": "wrong method"}, 405, allow="GET")
         # It is replaced while this request is answered.
-        return path(self.status)
+        return self._outlets[path](partial(self.paths[path], self.status), _FAILED)
+
+    @property
+    def problems(self) -> tuple[Held, ...]:
+        """The paths that could not be answered when they were requested last."""
+        return tuple(one for outlet in self._outlets.values() for one in outlet.problems)
 
     def _health(self, status: Status) -> HttpAnswer:
         fault = self._fault(status)
@@ -174,6 +185,11 @@ class StatusServer:
         """Begin to answer."""
         for one in self._served:
             one.thread.start()
+
+    @property
+    def problems(self) -> tuple[Held, ...]:
+        """What cannot be answered at present."""
+        return self._application.problems
 
     def publish(self, status: Status) -> None:
         """Show this from now on."""

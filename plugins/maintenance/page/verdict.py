@@ -14,7 +14,7 @@ from ganeti_steward.plugins.model.incident import BAD, READY_TAG, WARN
 _LISTED: Final = 5
 
 #: Brakes that hold until an admin does something.
-_ALARMING: Final = ("storm", "record", "configuration", "submit")
+_ALARMING: Final = ("storm", "record", "configuration", "submit", "reporting", "candidate")
 
 
 class Trouble(NamedTuple):

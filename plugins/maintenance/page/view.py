@@ -18,6 +18,7 @@ from ganeti_steward.plugins.maintenance.edges.status import (
     cause_of,
     observation_word,
     reported_object,
+    wait_line,
 )
 from ganeti_steward.plugins.maintenance.page.trends import HOURS, Trend, trends
 from ganeti_steward.plugins.maintenance.page.verdict import Verdict, degraded, failing, verdict
@@ -86,7 +87,8 @@ class IncidentView(NamedTuple):
     reported: str
     """the reported object, as JSON in lines"""
     work: tuple[Work, ...]
-    held: tuple[Held, ...]
+    held: tuple[tuple[str, str], ...]
+    """what holds it: a word and a line each"""
     history: tuple[AuditEntry, ...]
     """the latest first"""
 
@@ -332,7 +334,7 @@ def _incident(incident: Incident, status: Status) -> IncidentView:
         progress=progress(incident, status.emptied.get(incident.uuid)),
         reported=json.dumps(reported_object(incident, seen), indent=2, ensure_ascii=False),
         work=tuple(_work(task, incident) for task in incident.open),
-        held=tuple(status.held_for(incident.uuid)),
+        held=tuple((one.brake, wait_line(one)) for one in status.held_for(incident.uuid)),
         history=_latest(mine, _OF_INCIDENT),
     )
 
@@ -353,7 +355,7 @@ def _routine(job: RoutineJob) -> Work:
 def _held(held: tuple[Held, ...]) -> tuple[HeldView, ...]:
     by_brake: dict[str, list[tuple[str, str]]] = {}
     for one in sorted(held, key=lambda one: one.brake != _SILENT):
-        by_brake.setdefault(one.brake, []).append((one.subject, one.sentence))
+        by_brake.setdefault(one.brake, []).append((one.subject, wait_line(one)))
     return tuple(HeldView(brake, tuple(found)) for brake, found in by_brake.items())
 
 

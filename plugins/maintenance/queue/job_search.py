@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from ganeti_steward.core.ganeti.luxi import Luxi
 from ganeti_steward.core.ganeti.reasons import Reason
+from ganeti_steward.core.ganeti.this_node import DATA, lines
 from ganeti_steward.plugins.texts import read_reasons
 
 _FIELDS: Final = ("id", "status", "ops")
 
 #: Jobs that are read in one call, which bounds the memory of both sides.
 _PAGE: Final = 2000
+
+_NUMBER: Final = re.compile("[0-9]{1,15}")
 
 
 class FoundJob(NamedTuple):
@@ -26,6 +30,17 @@ class FoundJob(NamedTuple):
     """the ``OP_ID`` of each operation"""
     reasons: tuple[tuple[Reason, ...], ...]
     """the reason trail of each operation; luxid adds the last entry at the submission"""
+
+
+def last_job(data: str = DATA) -> int | None:
+    """The number of the last job that Ganeti's queue has given out; None where that is not known.
+
+    Jobs of higher numbers can be in the queue all the same.  Ganeti 3 does not copy the queue to a
+    node that becomes a master candidate: as the master it counts on from what it has, and gives out
+    again numbers that another master has given before.
+    """
+    text = "\n".join(lines(data, "queue/serial"))
+    return int(text) if _NUMBER.fullmatch(text) else None
 
 
 def jobs_with_reason(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from ganeti_steward.core.ganeti.luxi import Luxi
@@ -27,34 +27,37 @@ _MOST_MISSING: Final = 1000
 class OpenJobs:
     """Reads one queue; luxid reads the file of each job from the oldest open one on."""
 
-    def __init__(self, luxi: Luxi) -> None:
-        self._luxi = luxi
+    def __init__(self, luxi: Luxi, given: Callable[[], int | None] = lambda: None) -> None:
+        """``given``: the last number that luxid has given out, see `job_search.last_job`."""
+        self._luxi, self._given = luxi, given
         self._first = 1
         """no lower number is open or new, except for those missing"""
         self._last = 0
-        """the highest number that was seen"""
+        """the last number that was given out"""
         self._missing: frozenset[int] = frozenset()
 
     @property
     def last(self) -> int:
-        """The highest number that was seen; 0 before the first reading."""
+        """The last number that was given out, as far as it is known; 0 before the first reading."""
         return self._last
 
     def read(self) -> list[Row]:
         """Id, status and operations of each job that has not ended; raises StewardError."""
+        # Before the queue: what is given out later is read again.
+        given = self._given()
         since = [">=", "id", self._first]
         numbers = {row["id"] for row in self._luxi.rows("job", ("id",), since)}
         rows = self._luxi.rows("job", _FIELDS, ["&", since, _STATUSES]) if numbers else []
         known = {row["id"] for row in rows}
-        rows += [row for row in self._late(numbers) if row["id"] not in known]
-        self._last = max(numbers, default=self._last)
+        last = max(numbers, default=self._last) if given is None else given
+        rows += [row for row in self._late(numbers, last) if row["id"] not in known]
+        self._last = last
         self._first = min((row["id"] for row in rows), default=self._last + 1)
         return sorted(rows, key=lambda row: row["id"])
 
-    def _late(self, numbers: set[int]) -> list[Row]:
+    def _late(self, numbers: set[int], last: int) -> list[Row]:
         """Those that were missing and are open now; ``numbers``: those of the queue."""
-        last = max(numbers, default=self._last)
-        new = range(max(self._last + 1, last - _MOST_MISSING), last)
+        new = range(max(self._last + 1, last - _MOST_MISSING), last + 1)
         missing = sorted({*self._missing, *(one for one in new if one not in numbers)})
         missing = missing[-_MOST_MISSING:]
         # luxid finds archived ones, too, where the condition is nothing but numbers.
@@ -72,7 +75,7 @@ class Unrecorded(NamedTuple):
     orphans: tuple[OrphanJob, ...] = ()
     """jobs of repairs that have not ended, by number"""
     last_job: int = 0
-    """the highest number the queue has shown"""
+    """see `OpenJobs.last`"""
     known: bool = True
     """see `Inputs.calls_known`"""
 

@@ -39,12 +39,18 @@ class Seen(NamedTuple):
 class RoutineJobs:
     """What is known of the jobs of routine work; each job of the queue is read once for it."""
 
-    def __init__(self, luxi: Luxi, is_over: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        luxi: Luxi,
+        is_over: Callable[[], bool],
+        given: Callable[[], int | None] = lambda: None,
+    ) -> None:
         """``is_over``: whether every call that has handed over jobs is over.
 
-        luxid has stored the jobs of such a call, or will not.
+        luxid has stored the jobs of such a call, or will not.  ``given``: the last number that it
+        has given out, see `job_search.last_job`.
         """
-        self._luxi, self._is_over = luxi, is_over
+        self._luxi, self._is_over, self._given = luxi, is_over, given
         self._jobs: dict[int, RoutineJob] = {}
         self._disks: dict[int, dict[str, DiskHealth]] = {}
         """number of a job that checked disks -> what it found, by instance"""
@@ -70,13 +76,16 @@ class RoutineJobs:
         return any(one.open for one in self._jobs.values())
 
     def _find(self) -> int:
-        """Read the jobs that are new; the highest number."""
+        """Read the jobs that are new; the last number that was given out."""
+        given = self._given()
         rows = self._luxi.rows("job", ("id",), [">", "id", self._after])
         for job in jobs_with_reason(self._luxi, ROUTINE_SOURCE, after=self._after) if rows else ():
-            found = read_trail(job) if job.number not in self._jobs else None
-            if found:
+            found, known = read_trail(job), self._jobs.get(job.number)
+            # The number of an older job can have been given out again.
+            if found and (known is None or known.submitted != found.submitted):
                 self._jobs[job.number] = found
-        return max((row["id"] for row in rows), default=self._after)
+        highest = max((row["id"] for row in rows), default=self._after)
+        return highest if given is None else given
 
     def _follow(self, now: int) -> None:
         """Read the states of what has not ended; forget what ended long ago."""

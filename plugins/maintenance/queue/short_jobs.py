@@ -98,7 +98,8 @@ def _health(data: Mapping[str, Any], at: int) -> DiskHealth:
         syncing = syncing or any(status and status[3] is not None for _, status in sides)
         good = good and bool(disk["pstatus"]) and disk["pstatus"][6] == _GOOD
         lost |= {node for node, status in sides if status and status[6] == _FAULTY}
-    return DiskHealth(at, tuple(faults), syncing, good, tuple(sorted(lost)))
+    nodes = (data["pnode"], *data["snodes"])
+    return DiskHealth(at, tuple(faults), syncing, good, tuple(sorted(lost)), nodes)
 
 
 def _faults(sides: Sequence[tuple[str, Sequence[Any] | None]]) -> Iterator[str]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from ganeti_steward.core.model.cluster import Instance
 from ganeti_steward.core.model.finding import EVACUATE_FAILOVER
 from ganeti_steward.plugins.maintenance.config import OFFLINE
+from ganeti_steward.plugins.maintenance.engine.copies import COPIED, may_lose_writes
 from ganeti_steward.plugins.maintenance.repairs.attempts import retry
 from ganeti_steward.plugins.maintenance.repairs.case import NodeCase
 from ganeti_steward.plugins.model.operations import out_of_band, set_role
@@ -86,17 +87,12 @@ def listed(reasons: Iterable[tuple[str, str]]) -> str:
     return f"{shown}; and {more} more" if more > 0 else shown
 
 
-#: Templates whose second copy may be older than what the instance has written.
-_COPIED: Final = frozenset({"drbd"})
-
-
 def unsynced_fault(case: Evacuation, instance: Instance) -> str:
     """Why an instance of a node that is off is not started from its copy; empty: it may be."""
-    now = isinstance(case.world.observations.get(case.node.uuid), Reported)
-    reports = now or case.incident.reported
-    if instance.template not in _COPIED or (case.settings.failover_unsynced and not reports):
+    permitted = may_lose_writes(case.world, case.settings, case.node.uuid)
+    if instance.template not in COPIED or permitted:
         return ""
-    # Where its agent answers, or has answered, the later data are there still.
+    now = isinstance(case.world.observations.get(case.node.uuid), Reported)
     when = "at the last poll" if now else "since it was confirmed to be off"
     permits = (
         f"the agent of {case.name} reported {when}, so it is not off: gnt-node modify "
@@ -112,7 +108,7 @@ def unsynced_fault(case: Evacuation, instance: Instance) -> str:
 
 def what_is_lost(case: Evacuation, instance: Instance) -> str:
     """What a failover from a node that is off may lose; empty: nothing."""
-    if instance.template not in _COPIED or case.answers or instance.primary != case.name:
+    if instance.template not in COPIED or case.answers or instance.primary != case.name:
         return ""
     return f"the disks of {instance.name} {last_synced(case, instance.name)}: later data are lost"
 

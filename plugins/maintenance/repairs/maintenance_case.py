@@ -1,11 +1,21 @@
-"""One planned maintenance, and the copies that leave its node where the request says so."""
+"""One planned maintenance, and the steps that emptying the node and coming home have in common."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
+
+from ganeti_steward.allocators.jobs.operations import failover, migrate
 from ganeti_steward.core.model.cluster import Instance
+from ganeti_steward.core.model.opcodes import Job
 from ganeti_steward.plugins.maintenance.repairs.case import NodeCase
-from ganeti_steward.plugins.maintenance.repairs.evacuation_case import Reasons, listed, others_later
-from ganeti_steward.plugins.model import task
+from ganeti_steward.plugins.maintenance.repairs.evacuation_case import (
+    Reasons,
+    counted,
+    listed,
+    others_later,
+)
+from ganeti_steward.plugins.model import operations, task, works
+from ganeti_steward.plugins.model.debts import DRAINED_TAG, HOME_TAG, SHUTDOWN_TAG
 from ganeti_steward.plugins.model.incident import OPT_OUT_TAG, Maintenance
 
 
@@ -17,6 +27,15 @@ class MaintenanceCase(NodeCase):
         """What was requested."""
         assert self.incident.maintenance is not None
         return self.incident.maintenance
+
+    def own(self, tag: str) -> str:
+        """The tag of the node's maintenance; ``tag``: its beginning, of `model.debts`."""
+        return f"{tag}{self.node.uuid}"
+
+    @property
+    def debts(self) -> frozenset[str]:
+        """The tags of instances that the maintenance of the node has changed."""
+        return frozenset({self.own(SHUTDOWN_TAG), self.own(HOME_TAG)})
 
     @property
     def mirrored(self) -> list[Instance]:
@@ -38,6 +57,78 @@ class MaintenanceCase(NodeCase):
             and instance.primary != self.name
             and OPT_OUT_TAG not in instance.tags
         ]
+
+
+def taken_back(case: MaintenanceCase, why: str) -> task.Task:
+    """Have the node get instances again, and take off the tag that says that it was drained."""
+    job = [operations.take_back(case.name)]
+    if case.own(DRAINED_TAG) in case.node.tags:
+        job.append(operations.remove_tags("node", case.name, [case.own(DRAINED_TAG)]))
+    return case.on_node(task.UNDRAIN, f"take {case.name} back: {why}", job)
+
+
+def set_offline(case: MaintenanceCase, so: str) -> task.Wait:
+    """A person has set the node offline, so Ganeti does not ask whether it answers."""
+    back = f"gnt-node modify --offline no {case.name}"
+    return task.Wait(f"{case.name} is set offline: {so}; where it is in order: {back}")
+
+
+def fails(case: MaintenanceCase, reasons: Sequence[tuple[str, str]]) -> task.Failed:
+    """The end, with everything running where it is; ``reasons``: instances, each with why."""
+    return task.Failed(f"{listed(reasons)}; {works.take_back_by_hand(case.name)}")
+
+
+def for_each(
+    case: MaintenanceCase, step: str, what: str, jobs: Iterable[tuple[str, Job]], *targets: str
+) -> task.Task | task.Wait:
+    """One job for each instance, of those that no other task is in the way of."""
+    world, chosen = case.world, list[tuple[str, Job]]()
+    for name, job in jobs:
+        nodes = {*world.instances[name].nodes, *targets} - {case.name}
+        if name not in world.reserved_instances and not nodes & world.reserved_nodes:
+            chosen.append((name, job))
+    if not chosen:
+        return task.Wait("other tasks use the nodes of all instances that are to be moved")
+    chosen = chosen[: case.settings.moves_at_once]
+    names = [name for name, _ in chosen]
+    nodes = {case.name, *targets}.union(*(world.instances[name].nodes for name in names))
+    nodes |= {str(one["target_node"]) for _, job in chosen for one in job if one.get("target_node")}
+    return task.Task(
+        step,
+        frozenset(nodes),
+        frozenset(names),
+        f"{what} {case.name}: {counted(names)}",
+        [job for _, job in chosen],
+        each=tuple(names),
+    )
+
+
+def leaves_by(how: str) -> Callable[[str, str | None], dict[str, object]]:
+    """The operation of a way to leave; a live migration never becomes a failover."""
+    if how == "failover":
+        return failover
+    if how == "move":
+        return lambda name, node: operations.copy_to(name, str(node))
+    return lambda name, node: {**migrate(name, node), "allow_failover": False}
+
+
+def wait_for_sync(case: MaintenanceCase, when: str) -> task.Wait | None:
+    """Wait for disks that are not, or not known to be, in sync."""
+    reasons, mark = [], ""
+    for instance in case.mirrored:
+        health = case.disk_health(instance.name)
+        if health is None:
+            reasons.append((instance.name, "the state of its disks is not known"))
+        elif not health.in_sync:
+            mark = mark if health.syncing else task.BLOCKED
+            faults = ", ".join(health.faults) or "its disks are being synchronized"
+            faults += f"; it has the tag {OPT_OUT_TAG}" if OPT_OUT_TAG in instance.tags else ""
+            reasons.append((instance.name, faults))
+    if not reasons:
+        return None
+    of = f"{len(reasons)} of {len(case.mirrored)} instances"
+    reason = f"the disks of {of} have to be in sync {when}: {listed(reasons)}"
+    return task.Wait(reason, mark=mark)
 
 
 def copies_leave(case: MaintenanceCase) -> task.Plan | None:
@@ -81,7 +172,8 @@ def _waiting(case: MaintenanceCase, blocked: Reasons, impossible: Reasons) -> ta
         return task.Wait(
             f"{of} have to leave it, and there is no place for {len(impossible)} of them: "
             f"{listed(impossible)}; gnt-steward maintenance cancel {case.name}, and start it again "
-            "without --full"
+            "without --full",
+            mark=task.BLOCKED,
         )
     if not blocked:
         return task.Wait(f"{of} have to leave it, and other tasks use these instances")

@@ -87,14 +87,19 @@ def _queries(world: World, jobs: Mapping[int, JobState]) -> Iterator[_NodePair]:
 
 
 def _needs_reading(incident: Incident, jobs: Mapping[int, JobState]) -> bool:
-    """While it waits to begin they are read once, so that it is known when they were in sync."""
+    """While a repair waits to begin they are read once, to know when they were in sync last.
+
+    A maintenance needs them from its beginning on, and one that only takes back at once.
+    """
     if not incident.active or incident.action not in (*EVACUATIONS, MAINTENANCE):
         return False
     if not all(
         submission.jobs and _have_ended(submission.jobs, jobs) for submission in incident.open
     ):
         return False
-    return incident.state.begun or not (incident.synced or incident.maintenance)
+    if incident.maintenance:
+        return incident.state.begun or incident.maintenance.worked > 0
+    return incident.state.begun or not incident.synced
 
 
 def _have_ended(numbers: Iterable[int], jobs: Mapping[int, JobState]) -> bool:

@@ -132,7 +132,6 @@ class Files:
                 "agent-port": agent_port,
                 "key-file": str(self.key_file),
                 "audit-file": str(self.audit),
-                "counters-file": str(self.directory / "counters.json"),
                 "lock-file": str(self.directory / "lock"),
             },
         )

@@ -127,3 +127,16 @@ def test_the_allocator_of_harep_is_not_installed(front: Front, ganeti: Path) -> 
 def test_the_allocator_of_harep_is_not_needed(front: Front) -> None:
     front.configure("[harep]\niallocator = 'hail'\n")
     assert front("check-config").status == 0
+
+
+@pytest.mark.parametrize("key", ["notify-command", "gate-command"])
+def test_a_program_that_would_not_be_run(front: Front, tmp_path: Path, key: str) -> None:
+    """By the check that refuses it when it would be run."""
+    program = tmp_path / "notify"
+    program.write_text("#!/bin/sh\n")
+    front.configure(f'[maintd]\n{key} = "{program}"\n')
+    done = front("check-config")
+    assert done.status == 1
+    assert f"maintd.{key}: {program} is not executable" in done.out
+    program.chmod(0o755)
+    assert front("check-config").status == 0

@@ -13,6 +13,7 @@ from typing import TextIO
 import pytest
 
 from ganeti_steward.allocators.cli.texts import BAD, painted
+from ganeti_steward.core.commands.output import shown
 from ganeti_steward.core.commands.terminal import progress
 
 
@@ -52,7 +53,8 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
 
 
 def test_words_are_painted(terminal: Terminal) -> None:
-    assert painted("failed\n", BAD, terminal.stream) == "\x1b[31;1mfailed\x1b[0m\n"
+    text = painted("fai\x1bled\n", BAD, terminal.stream)
+    assert shown(text) == "\x1b[31;1mfai\\u001bled\x1b[0m\n"
     assert painted("failed", "", terminal.stream) == "failed"
     assert painted("\n", BAD, terminal.stream) == "\n"
 

@@ -54,6 +54,8 @@ def test_each_job_has_an_answer(tmp_path: Path, answers: list[Any]) -> None:
         ("instance", {"uuid": None}),
         ("job", {"id": "5"}),
         ("cluster", {"tags": {}}),
+        ("cluster", {"tags": None}),
+        ("cluster", {"beparams": {}}),
         ("filter", {"uuid": 5}),
     ],
 )
@@ -75,3 +77,13 @@ def test_fields_that_are_good() -> None:
 def test_numbers_of_jobs(value: object) -> None:
     with pytest.raises(ValueError, match="as the number of a job"):
         job_number(value)
+
+
+@pytest.mark.parametrize("field", ["tags", "beparams", "candidate_pool_size"])
+def test_what_every_cluster_has(tmp_path: Path, field: str) -> None:
+    """A reader that does not look whether it is there raises an error of ours."""
+    with (
+        luxid(tmp_path, lambda method, arguments: {"name": "c"}) as daemon,
+        pytest.raises(StewardError, match=f"this is not what Ganeti 3 returns \\(no {field}\\)"),
+    ):
+        Luxi(daemon.path).info()[field]

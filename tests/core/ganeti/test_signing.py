@@ -140,7 +140,7 @@ def test_malformed(raw: bytes, fault: str) -> None:
     assert "\n" not in str(error.value)
 
 
-@settings(max_examples=often(75, 300), deadline=None)
+@settings(max_examples=often(75, 300))
 @given(st.data())
 def test_every_changed_byte_is_noticed(data: st.DataObject) -> None:
     raw = bytearray(sign(KEY, '{"purpose": "repair"}', SALT))

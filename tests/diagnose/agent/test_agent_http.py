@@ -15,8 +15,11 @@ from programs import wait_until
 from prometheus_client.parser import text_string_to_metric_families
 from repair_requests import KEY
 
+from ganeti_steward.core.builtins import MAINTENANCE
+from ganeti_steward.core.config.load import load_config
 from ganeti_steward.core.ganeti.signing import verify
 from ganeti_steward.core.ganeti.this_node import this_node
+from ganeti_steward.plugins.daemon_parts import DaemonParts, daemon_parts, read_parts
 
 SALT = "a-fresh_salt-0123"
 REPORT = "/1/report/node/diagnose"
@@ -308,3 +311,30 @@ def test_a_configuration_that_breaks(tmp_path: Path) -> None:
         assert before["data"] == {"status": "Ok"}
         wait_until(lambda: agent.get(REPORT)["timestamp"] > before["timestamp"], "a report")
         assert agent.get(REPORT)["data"] == before["data"]
+
+
+def test_how_a_maintenance_daemon_here_would_act(tmp_path: Path) -> None:
+    """As the file and the key of this moment say, without a restart and without their content."""
+
+    def reported() -> DaemonParts | None:
+        return read_parts(agent.get(REPORT)["daemon"])
+
+    def expected(key: bytes) -> DaemonParts:
+        return daemon_parts(load_config(str(file), MAINTENANCE), key)
+
+    file, other = tmp_path / "steward.toml", b"the key after it was renewed\n"
+    with running(tmp_path, settings="interval = 0.1") as agent:
+        wait_until(lambda: agent.get(REPORT).get("daemon"), "a report")
+        first = reported()
+        assert first == expected(KEY)
+        text = file.read_text()
+        file.write_text(f'{text}\n[maintd]\nwebhook = "https://example.org/Hunter2"')
+        wait_until(lambda: reported() != first, "another report")
+        assert reported() == expected(KEY)
+        assert "Hunter2" not in json.dumps(agent.get(REPORT))
+        agent.renew_key(other)
+        wait_until(lambda: reported() == expected(other), "a report with the new key")
+        file.write_text(f'{text}\n[maintd]\nmode = "never"')
+        wait_until(lambda: (found := reported()) and found.digests is None, "a report of a fault")
+        agent.key_file.unlink()
+        wait_until(lambda: agent.get(REPORT)["daemon"] == {}, "a report without a key")

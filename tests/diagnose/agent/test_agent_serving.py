@@ -161,6 +161,13 @@ def refused_to_start(path: Path, *options: str, settings: str = "", **environmen
     return line
 
 
+def test_a_relative_path_of_the_configuration(tmp_path: Path) -> None:
+    """The process that diagnoses works in another directory."""
+    with running(tmp_path, "--data", "data", relative=True, settings="repair = true") as agent:
+        assert "cannot be started" not in agent.log
+        assert agent.child
+
+
 def test_where_it_cannot_listen(tmp_path: Path) -> None:
     with socket.create_server((MASTER, 0)) as other:
         port = str(other.getsockname()[1])

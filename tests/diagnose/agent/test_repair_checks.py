@@ -9,13 +9,12 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from random import Random
 from typing import Any, Final
 
 import pytest
 from repair_bench import FORGER, LIFE, MASTER, Bench
 from repair_requests import BAD_TEXTS, COMMAND, KEY, NODE, damaged, message, request
-from thorough import often
+from thorough import dice, often
 
 from ganeti_steward.core.ganeti.hmac_key import KeyFile, NoKey
 from ganeti_steward.core.ganeti.signing import BadMessage, sign
@@ -118,7 +117,7 @@ def test_signed_but_no_request(bench: Bench, text: str, log: pytest.LogCaptureFi
 
 def test_ten_thousand_bad_requests(bench: Bench) -> None:
     """Forged, cut, late, replayed, re-keyed, re-salted: none is executed, and none is answered."""
-    random = Random(20261121)
+    random = dice(20261121)
     executed = Counter[str]()
     used = request(bench.nonce())
     assert bench.ask(used) is not None
@@ -257,7 +256,7 @@ def test_no_signed_message(raw: bytes) -> None:
 
 
 def test_the_salt_of_a_signed_message() -> None:
-    random = Random(7)
+    random = dice(7)
     for _ in range(often(200, 5000)):
         text = "".join(random.choice('a"\\{[,:]}\n\u00e9\U0001f600 ') for _ in range(30))
         members = list({"msg": text, "salt": "nonce.x_-1", "hmac": "0" * 40}.items())

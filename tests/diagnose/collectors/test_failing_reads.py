@@ -49,6 +49,24 @@ def test_what_cannot_be_read_is_unknown(
     assert not unknown(collect(name, machine))
 
 
+COUNTERS = {
+    "edac": ("/sys/devices/system/edac/mc/mc0/ce_count", "edac:mc0"),
+    "sensors": ("/sys/class/hwmon/hwmon0/temp1_input", "sensors:"),
+}
+
+
+@pytest.mark.parametrize("number", ["18446744073709551616", "9" * 400, "9" * 5000, "1e999", "nan"])
+@pytest.mark.parametrize("name", COUNTERS)
+def test_a_number_that_no_counter_has(name: str, number: str) -> None:
+    path, source = COUNTERS[name]
+    machine = recorded(name, "healthy")
+    assert path in machine.recorded["files"]
+    results = collect(name, recorded(name, "healthy", files={path: f"{number}\n"}))
+    (reason,) = (why for what, why in unknown(results).items() if what.startswith(source))
+    assert reason in (f"{path} holds no number", "a sensor cannot be read")
+    assert not faults(results)
+
+
 @pytest.mark.parametrize("name", COLLECTORS)
 def test_no_damage_ends_a_collector(name: str) -> None:
     cases = sorted(path.parent.name for path in (RECORDED / name).glob("*/machine.json"))
@@ -57,7 +75,20 @@ def test_no_damage_ends_a_collector(name: str) -> None:
             f"tests/data/diagnose/{name}: record a {beginning} machine"
         )
     for case in cases:
-        survives(name, case, rounds=5)
+        survives(name, case)
+
+
+@pytest.mark.parametrize(
+    "samples", ["[[1" + "0" * 400 + ", {}]]", "[[5, {%s: -1" + "0" * 400 + "}]]", "[[1e999, {}]]"]
+)
+def test_a_number_that_no_earlier_run_kept(monkeypatch: pytest.MonkeyPatch, samples: str) -> None:
+    """It is as if nothing was kept."""
+    machine = recorded("edac", "healthy", files=COUNTED)
+    names = ", ".join(f'"mc{mc} dimm{dimm}": -1{"0" * 400}' for mc in (0, 1) for dimm in range(8))
+    kept = '{"boot": "b1", "samples": ' + samples.replace("%s: -1" + "0" * 400, names) + "}"
+    expected = collect("edac", machine)
+    monkeypatch.setattr(machine, "recalled", lambda name: kept.encode())
+    assert collect("edac", machine) == expected
 
 
 def test_what_an_earlier_run_kept_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -73,6 +73,74 @@ def test_other_words(tmp_path: Path, text: str, source: str) -> None:
     assert list(faults(results)) == [f"kernel:{source}"]
 
 
+@pytest.mark.parametrize(
+    ("record", "source", "fault"),
+    [
+        # drivers/pci/pcie/aer.c of Linux 6.1: aer_print_port_info, aer_print_error
+        (
+            "6,1,7,-;pcieport 0000:00:03.1: AER: Multiple Uncorrected (Fatal) error message "
+            "received from 0000:09:00.0",
+            "0000:00:03.1",
+            "fatal PCI Express error",
+        ),
+        (
+            "3,1,7,-;nvme 0000:09:00.0: PCIe Bus Error: severity=Uncorrected (Fatal), "
+            "type=Transaction Layer, (Receiver ID)",
+            "0000:09:00.0",
+            "fatal PCI Express error",
+        ),
+        (
+            "3,1,7,-;nvme 0000:09:00.0: AER: PCIe Bus Error: severity=Uncorrected (Fatal), "
+            "type=Inaccessible, (Unregistered Agent ID)",
+            "0000:09:00.0",
+            "fatal PCI Express error",
+        ),
+        # drivers/acpi/apei/bert.c: bert_print_all, drivers/firmware/efi/cper.c
+        (
+            "6,1,7,-;[Hardware Error]: event severity: fatal",
+            "cpu",
+            "uncorrected error reported by the firmware",
+        ),
+        # drivers/scsi/megaraid: megasas_transition_to_ready, megasas_reset_fusion
+        (
+            "3,1,7,-;megaraid_sas 0000:18:00.0: FW in FAULT state, Fault code:0x10000 "
+            "subcode:0x0 func:megasas_transition_to_ready",
+            "0000:18:00.0",
+            "controller failed",
+        ),
+        (
+            "4,1,7,-;megaraid_sas 0000:18:00.0: Hardware critical error, returning FAILED for "
+            "scsi0.",
+            "0000:18:00.0",
+            "controller failed",
+        ),
+    ],
+)
+def test_words_and_levels_of_the_sources(
+    tmp_path: Path, record: str, source: str, fault: str
+) -> None:
+    results = collect("kernel", logging(tmp_path, f"{record}\n"))
+    assert faults(results) == {f"kernel:{source}": [fault]}
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        "4,1,7,-;nvme 0000:09:00.0: PCIe Bus Error: severity=Corrected, type=Physical Layer, "
+        "(Receiver ID)",
+        "3,1,7,-;nvme 0000:09:00.0: PCIe Bus Error: severity=Uncorrected (Non-Fatal), "
+        "type=Transaction Layer, (Requester ID)",
+        "6,1,7,-;[Hardware Error]: event severity: corrected",
+        # A program cannot write in the kernel's name.
+        "14,1,7,-;[Hardware Error]: event severity: fatal",
+        # What only informs of other things, in words that are a fault as warnings.
+        "6,1,7,-;megaraid_sas 0000:18:00.0: FW in FAULT state Fault code:0x10000",
+    ],
+)
+def test_words_and_levels_that_mean_nothing(tmp_path: Path, record: str) -> None:
+    assert faults(collect("kernel", logging(tmp_path, f"{record}\n"))) == {}
+
+
 def test_rules_of_the_admin(tmp_path: Path) -> None:
     machine = logging(
         tmp_path,

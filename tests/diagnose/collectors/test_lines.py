@@ -31,7 +31,7 @@ from ganeti_steward.diagnose.testing import RecordedMachine
 
 LINES: Final = sorted((RECORDED / "lines").glob("*.json"))
 
-RUNS: Final = often(12, 50)
+RUNS: Final = often(12, 50, 12)
 SEEDS: Final = often(1, 4)
 
 #: Another source, of which something is always known: so one that is unknown leaves a verdict.

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from programs import program
-from thorough import often
+from thorough import dice, often
 
 if TYPE_CHECKING:
     from diagnosing import Site
@@ -40,7 +39,7 @@ def test_many_runs(site: Site) -> None:
     for name in plugins:
         site.plugin(name, PLUGIN)
     path = program(site.path, "check", "echo CRITICAL - 3 failed; exit 2")
-    chance = random.Random(1817)
+    chance = dice(1817)
     seen = set()
     for number in range(RUNS):
         checks = ["a", "b"]

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from membership_clusters import make_cluster, make_instance, term_tag, uuid
-from thorough import often
+from thorough import dice, often
 
 from ganeti_steward.core.model.cluster import Cluster
 from ganeti_steward.plugins.aggregates.config import Aggregates
@@ -90,7 +90,7 @@ def random_asking(rng: random.Random) -> tuple[Asking, list[Term]]:
 
 def test_ten_thousand_random_ones() -> None:
     """A ban never adds a candidate, a list of bans is its parts, order never matters."""
-    rng = random.Random(4)
+    rng = dice(4)
     removed, kept = 0, 0
     for _ in range(RANDOM_CASES):
         asking, terms = random_asking(rng)
@@ -112,7 +112,7 @@ def test_ten_thousand_random_ones() -> None:
 
 def test_longer_lists_are_wider() -> None:
     """Another name in an ``in:`` list never removes a candidate under no closed prefix."""
-    rng = random.Random(5)
+    rng = dice(5)
     wider = 0
     for _ in range(1000):
         asking, terms = random_asking(rng)
@@ -131,7 +131,7 @@ def test_longer_lists_are_wider() -> None:
 
 def test_certain_results_are_known_in_advance() -> None:
     """Unknown aggregates, contradictions, and the two readings."""
-    rng = random.Random(6)
+    rng = dice(6)
     differing = 0
     for _ in range(1000):
         asking, terms = random_asking(rng)
@@ -150,7 +150,7 @@ def test_certain_results_are_known_in_advance() -> None:
 
 def test_who_is_in_what() -> None:
     """Listing the aggregates and reading the members are two views of one thing."""
-    rng = random.Random(7)
+    rng = dice(7)
     for _ in range(300):
         cluster = random_cluster(rng)
         membership = read_rules(cluster, Aggregates()).membership
@@ -185,7 +185,7 @@ def test_both_spellings_of_any_term(
         assert read_tag("instance", term_tag(term)) == term
 
 
-@settings(max_examples=often(125, 500), deadline=None)
+@settings(max_examples=often(125, 500))
 @given(st.text(alphabet="!in:,+ab=_\n ä*", max_size=12))
 def test_any_text_is_a_term_or_a_sentence(text: str) -> None:
     """What is understood is written back as it was; all else is an error of one line."""
@@ -203,7 +203,7 @@ def check_sentence(err: ExpressionError) -> None:
     assert text.isprintable()
 
 
-@settings(max_examples=often(125, 500), deadline=None)
+@settings(max_examples=often(125, 500))
 @given(st.sampled_from(sorted(KEYS)), st.text(alphabet="member-of.:aggrtpul+not\nä", max_size=30))
 def test_any_tag_is_read_or_a_sentence(kind: str, text: str) -> None:
     try:

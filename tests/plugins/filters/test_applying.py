@@ -9,16 +9,18 @@ from typing import Any, Final
 
 import clusters
 import pytest
+from asserting import some
 from made_rules import made_jobs, made_rules
 from standin import StandIn
-from thorough import often
+from thorough import seeds
 
-from ganeti_steward.core.ganeti.reasons import Reason
-from ganeti_steward.plugins.filters.applying import RuleFile, Wanted, planned
+from ganeti_steward.core.ganeti.reasons import USER, Reason
+from ganeti_steward.plugins.filters.applying import RuleFile, Wanted, name_of, planned
 from ganeti_steward.plugins.filters.chain import Chain, known
 from ganeti_steward.plugins.filters.cli.apply import carry_out
 from ganeti_steward.plugins.filters.filter_rules import FilterRule, FilterRules
 from ganeti_steward.plugins.filters.jobs import Job, read_job
+from ganeti_steward.plugins.filters.rule_notes import ACTION_SOURCE, noted_action
 
 OWNER: Final = "team"
 NAMES: Final = tuple("abcdefgh")
@@ -143,7 +145,7 @@ def message() -> clusters.Message:
     return clusters.generate("--nodes=2", "--seed=5")
 
 
-@pytest.mark.parametrize("seed", range(often(200, 2000)))
+@pytest.mark.parametrize("seed", seeds(200, 2000))
 def test_no_state_does_what_neither_the_old_nor_the_new_rules_do(
     message: clusters.Message, seed: int
 ) -> None:
@@ -170,7 +172,7 @@ def test_no_state_does_what_neither_the_old_nor_the_new_rules_do(
         assert world.apply(new, prune=prune) == 0
 
 
-@pytest.mark.parametrize("seed", range(often(200, 2000)))
+@pytest.mark.parametrize("seed", seeds(200, 2000))
 def test_no_job_starts_or_is_canceled_where_both_sets_agree(
     message: clusters.Message, seed: int
 ) -> None:
@@ -202,6 +204,53 @@ def test_a_pair_of_rules_is_really_changed(message: clusters.Message) -> None:
 
 def wanted(name: str, action: str = "PAUSE", comment: str = "", **more: Any) -> Wanted:
     return Wanted(name, FilterRule("", action=action, **more), comment)
+
+
+def read_fields(rules: Sequence[FilterRule]) -> list[tuple[Any, ...]]:
+    """What anything reads of each rule, by the name of the rule."""
+    fields = [
+        (
+            name_of(rule),
+            rule.priority,
+            rule.predicates,
+            rule.native_action,
+            noted_action(rule),
+            [one.text for one in rule.reasons if one.source == USER],
+        )
+        for rule in rules
+    ]
+    return sorted(fields, key=lambda one: one[0])
+
+
+def noted(text: str) -> tuple[Reason, ...]:
+    return (Reason(ACTION_SOURCE, text, 1),)
+
+
+#: A rule of a file, then the same with one thing changed each time.
+VARIANTS: Final = (
+    wanted("a", predicates=PREDICATES[1]),
+    wanted("a", predicates=PREDICATES[2]),
+    wanted("a", predicates=PREDICATES[1], priority=7),
+    wanted("a", "REJECT", predicates=PREDICATES[1]),
+    wanted("a", "RATE_LIMIT", predicates=PREDICATES[1], limit=2),
+    wanted("a", "RATE_LIMIT", predicates=PREDICATES[1], limit=3),
+    wanted("a", comment="why", predicates=PREDICATES[1]),
+    wanted("a", predicates=PREDICATES[1], reasons=noted("WINDOW Mon-Fri 20:00-06:00")),
+    wanted("a", predicates=PREDICATES[1], reasons=noted("WINDOW Mon-Fri 21:00-06:00")),
+    wanted("a", predicates=PREDICATES[1], reasons=noted("RAMP 3")),
+)
+
+
+@pytest.mark.parametrize("first", range(len(VARIANTS)))
+def test_the_last_file_decides_all_that_is_read(message: clusters.Message, first: int) -> None:
+    """Whatever the file before has had under the same name."""
+    for second in some(VARIANTS):
+        world, last, fresh = World(message, 1), RuleFile(OWNER, (second,)), World(message, 2)
+        world.apply(RuleFile(OWNER, (VARIANTS[first],)))
+        changes = world.apply(last)
+        fresh.apply(last)
+        assert read_fields(world.rules.read().rules) == read_fields(fresh.rules.read().rules)
+        assert (changes == 0) == (second == VARIANTS[first])
 
 
 def test_only_rules_of_the_owner_are_deleted(message: clusters.Message) -> None:

@@ -10,7 +10,7 @@ import pytest
 from hanging import in_a_child
 
 from ganeti_steward.plugins.filters import regex
-from ganeti_steward.plugins.filters.regex import Effort, Regex, Undecided
+from ganeti_steward.plugins.filters.regex import Effort, Regex, Undecided, required_by
 from ganeti_steward.plugins.filters.regex_forms import for_python
 
 #: Needs more steps for a text than there are atoms: all ways to divide it are tried.
@@ -190,3 +190,49 @@ def test_a_library_that_is_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(regex.ctypes, "CDLL", Old)
     assert regex._library.__wrapped__() is None
+
+
+#: Expression -> what every text has in which it is found; empty: that is not known.
+REQUIRED: Final = {
+    "^web12[a-z]+$": b"web12",
+    "ab+cde?f": b"cd",
+    "a{2}bcd{0}ef": b"bc",
+    "(web|db)[0-9]{2}\\.example\\.com": b".example.com",
+    "(?:a|(b|c))+xy(z)": b"xy",
+    "web|db": b"",
+    "(?i)web": b"",
+    "web(?#comment)": b"",
+    "(*ACCEPT)web": b"",
+    "we(?!b)": b"",
+    "\\Qweb.\\E": b"",
+    "\\x41web": b"",
+    "[[:alpha:]]web": b"",
+    "web(": b"",
+    "web{99999999999}": b"",
+    "web\0db": b"web",
+    "\u00fcweb": b"",
+    "": b"",
+}
+
+
+@pytest.mark.parametrize("expression", REQUIRED)
+def test_what_a_text_must_have(expression: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert required_by(expression) == REQUIRED[expression]
+    monkeypatch.setattr(regex, "_library", lambda: None)
+    without = required_by(expression)
+    is_simple = for_python(expression.partition("\0")[0].encode()) is not None
+    assert without == (REQUIRED[expression] if is_simple else b"")
+
+
+def test_the_time_of_all_rules() -> None:
+    """It ends before that of each rule where many rules are slow."""
+    now = iter(float(second) for second in range(1000))
+    of_all = Effort()
+    of_all.renew(1.0)
+    first, second = (Effort(lambda: next(now), of_all=of_all) for _ in range(2))
+    assert not Regex(EVIL, first).is_in("a" * 15 + "!")
+    with pytest.raises(Undecided, match="takes too long"):
+        Regex(EVIL, second).is_in("a" * 15 + "!")
+    of_all.renew(1.0)
+    second.renew()
+    assert not Regex(EVIL, second).is_in("a" * 15 + "!")

@@ -27,11 +27,18 @@ from ganeti_steward.core.model.opcodes import MOVES, Job
 from ganeti_steward.plugins.maintenance.config import ACT, Maintd, Rebalance
 from ganeti_steward.plugins.maintenance.effects import effects_of
 from ganeti_steward.plugins.maintenance.engine import effect_brakes, routine, tasks
-from ganeti_steward.plugins.maintenance.engine.decision import CommandResult, Inputs, PluginPlan
+from ganeti_steward.plugins.maintenance.engine.copies import LastSeen
+from ganeti_steward.plugins.maintenance.engine.decision import (
+    CommandResult,
+    Inputs,
+    PluginPlan,
+    Recent,
+)
 from ganeti_steward.plugins.maintenance.engine.step import step
 from ganeti_steward.plugins.maintenance.harep.plugin import Plugin as Harep
 from ganeti_steward.plugins.maintenance.rebalance.plugin import Rebalancing
 from ganeti_steward.plugins.maintenance.repairs.planner import PluginPlanner
+from ganeti_steward.plugins.model.disks import DiskHealth
 from ganeti_steward.plugins.model.incident import MAINTENANCE, Incident, Maintenance
 from ganeti_steward.plugins.model.operations import SET_NODE_PARAMS
 from ganeti_steward.plugins.model.storage import NodeStorage
@@ -177,7 +184,12 @@ def applied(before: World, jobs: Iterable[Job]) -> World:
     return found
 
 
-def started(source: Source, name: str, situation: str) -> list[tuple[World, Task]]:
+_NOTHING: Final = Recent()
+
+
+def started(
+    source: Source, name: str, situation: str, recent: Recent = _NOTHING
+) -> list[tuple[World, Task]]:
     """What is started in some rounds of an hour in all, each with the world of that moment."""
     now, found, since = begin(source, situation), list[tuple[World, Task]](), {}
     results: dict[str, CommandResult] = {}
@@ -195,9 +207,9 @@ def started(source: Source, name: str, situation: str) -> list[tuple[World, Task
             for each in one.open
             for number in each.jobs
         }
-        inputs = Inputs(now, jobs, results, since=since)
+        inputs = Inputs(now, jobs, results, since=since, recent=recent)
         decision = step(inputs, config, planner(name), routine_planner(source.routine))
-        since = dict(decision.since)
+        since, recent = dict(decision.since), decision.recent
         records = dict(now.incidents) | {one.uuid: one for one in decision.records}
         for uuid in decision.removed:
             del records[uuid]
@@ -285,9 +297,12 @@ def test_nothing_forbidden_is_started(name: str, situation: str) -> None:
 
 
 def test_a_lost_node_that_is_confirmed_to_be_off() -> None:
-    source = SOURCES["harep, lost"]
-    tag = f"maintd:stopped:{uuid_of('n1')}"
-    assert started(source._replace(tags=(tag,)), "harep, lost", "nothing special")
+    """Its instances are started elsewhere where both copies of their disks were in sync last."""
+    source = SOURCES["harep, lost"]._replace(tags=(f"maintd:stopped:{uuid_of('n1')}",))
+    assert not started(source, "harep, lost", "nothing special")
+    now = begin(source, "nothing special").now
+    seen = LastSeen(disks={name: DiskHealth(now) for name in "abc"})
+    assert started(source, "harep, lost", "nothing special", Recent(seen=seen))
 
 
 def test_the_brakes_are_needed(monkeypatch: pytest.MonkeyPatch) -> None:

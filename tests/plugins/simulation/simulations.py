@@ -7,7 +7,7 @@ from typing import Any
 
 from ganeti_steward.allocators.jobs.operations import nodes_after
 from ganeti_steward.core.config.values import Config
-from ganeti_steward.core.model.opcodes import MOVES, REPLACE_DISKS
+from ganeti_steward.core.model.opcodes import MOVES, REMOVE_TAGS, REPLACE_DISKS, SET_TAGS
 from ganeti_steward.plugins.maintenance.config import ACT, OBSERVE, Maintd
 from ganeti_steward.plugins.maintenance.daemon.parts import Round
 from ganeti_steward.plugins.maintenance.engine.brake_case import is_under_repair
@@ -72,8 +72,10 @@ class Checked(Simulation):
     def check(self, outcome: Round) -> None:
         assert not outcome.fault
         assert outcome.world is not None
-        under_repair = {one.node for one in outcome.incidents.values() if is_under_repair(one)}
-        assert len(under_repair) <= self.config.most_nodes
+        under_repair = [one for one in outcome.incidents.values() if is_under_repair(one)]
+        for planned in (False, True):
+            nodes = {one.node for one in under_repair if bool(one.maintenance) == planned}
+            assert len(nodes) <= self.config.most_nodes
         started = [one for one in outcome.started if one.task.step not in (TAG, UNTAG)]
         assert not ((started or outcome.routine) and self.config.mode == OBSERVE)
         self._check_reservations(outcome)
@@ -108,8 +110,9 @@ class Checked(Simulation):
             return
         barred = {*avoided_nodes(world), *(one.name for one in world.cluster.nodes if not one.live)}
         for job in started.task.jobs:
-            before = nodes = world.instances[job[0]["instance_name"]].nodes
-            for operation in job:
+            moves = [one for one in job if one["OP_ID"] not in (SET_TAGS, REMOVE_TAGS)]
+            before = nodes = world.instances[moves[0]["instance_name"]].nodes
+            for operation in moves:
                 assert operation["OP_ID"] in MOVES
                 nodes = nodes_after(nodes, operation)
             assert node in before
@@ -117,7 +120,7 @@ class Checked(Simulation):
             kept = (
                 world.incidents[started.incident].maintenance or "one copy" in started.task.reason
             )
-            copied = any(operation["OP_ID"] == REPLACE_DISKS for operation in job)
+            copied = any(operation["OP_ID"] == REPLACE_DISKS for operation in moves)
             assert node not in (nodes[:1] if kept and not copied else nodes)
             assert not (set(nodes) - set(before)) & barred
             assert nodes[0] == before[0] or nodes[0] not in barred

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 from simulations import HARD, Checked, configured, drawn_case
-from thorough import often
+from thorough import often, seeds
 from worlds import incident, with_cluster_tags
 
 from ganeti_steward.plugins.maintenance.config import OBSERVE, Maintd
@@ -28,7 +28,7 @@ from ganeti_steward.plugins.simulation.run import Simulation
 from ganeti_steward.plugins.simulation.timeline import Side, svg
 
 
-@pytest.mark.parametrize("seed", range(often(4, 500)))
+@pytest.mark.parametrize("seed", seeds(4, 500))
 def test_the_daemon_keeps_its_invariants(seed: int) -> None:
     simulation = drawn_case(seed)
     found = simulation.run()
@@ -51,7 +51,7 @@ class EveryRound(Checked):
             self._wake(0)
 
 
-@pytest.mark.parametrize("seed", range(often(1, 20)))
+@pytest.mark.parametrize("seed", seeds(1, 20))
 def test_rounds_that_are_left_out_would_change_nothing(seed: int) -> None:
     start, config = made_world(5, 20, seed), configured(most_nodes=2, storm_share=1)
     assumed = HARD._replace(days=often(1, 4), seed=seed, ailments=200)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from simulations import HARD, Checked, configured
-from thorough import often
+from thorough import seeds
 
 from ganeti_steward.plugins.maintenance.daemon.parts import Round
 from ganeti_steward.plugins.simulation.assumptions import Assumptions
@@ -47,7 +47,7 @@ def test_a_roll_is_not_noticed() -> None:
     assert not any(node.drained for node in simulation.cluster.nodes.values())
 
 
-@pytest.mark.parametrize("seed", range(often(2, 100)))
+@pytest.mark.parametrize("seed", seeds(2, 100))
 def test_rolls_beside_failures(seed: int) -> None:
     assumed = HARD._replace(seed=seed, roll_days=0.5, repairable=60)
     config = configured(most_nodes=1 + seed % 2, storm_share=1)

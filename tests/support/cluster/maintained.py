@@ -282,6 +282,13 @@ class Maintained:
             if name in self.instances:
                 self.instances[name] = self.instances[name]._replace(nodes=(target,))
             return
+        if operation.get("kind") == "instance":
+            one, tags = self.instances[operation["name"]], operation["tags"]
+            left = [tag for tag in one.tags if tag not in tags]
+            self.instances[one.name] = one._replace(
+                tags=(*left, *(tags if kind == "OP_TAGS_SET" else ()))
+            )
+            return
         uuid = next(
             (
                 uuid

@@ -13,7 +13,7 @@ from ganeti_steward.allocators.rules.checks import (
     primary_checks,
     secondary_checks,
 )
-from ganeti_steward.allocators.score.final_score import FinalScore
+from ganeti_steward.allocators.score.plan_score import PlanScore
 from ganeti_steward.allocators.state.load import load
 from ganeti_steward.allocators.state.state import Resident, State
 from ganeti_steward.core.iallocator.message import read_message
@@ -62,7 +62,7 @@ class Replay:
 
     def score(self, groups: set[int] | None = None) -> float:
         """The sum of the scores of these groups (None: all), as they will be read."""
-        final, group = FinalScore(self.start), self.state.frame.group
+        final, group = PlanScore(), self.state.frame.group
         numbers = set(group.tolist()) if groups is None else groups
         return sum(final.score(self.state, group == number) for number in sorted(numbers))
 
@@ -92,9 +92,10 @@ class Replay:
         usable = bool(left.frame.usable[source])
         forced = self._forced or not usable
         self._receives(left, source, target)
-        self._judge(primary_checks(left, demand, left.after_primary(demand)), target, forced)
+        after = left.after_primary(demand)
+        self._judge(primary_checks(left, demand, after, has_copy=True), target, forced)
         after = left.after_secondary(demand, left.peers.row(target))
-        checks = secondary_checks(left, demand, after, ignore_disk=not usable)
+        checks = secondary_checks(left, demand, after, has_copy=True)
         self._judge(checks, source, forced)
         return target, source
 
@@ -116,7 +117,8 @@ class Replay:
         after = left.after_secondary(demand, left.peers.row(primary))
         forced = self._forced or not left.frame.usable[secondary]
         self._judge(secondary_checks(left, demand, after), target, forced)
-        self._judge(primary_checks(left, demand, left.after_primary(demand)), primary, forced=True)
+        after = left.after_primary(demand)
+        self._judge(primary_checks(left, demand, after, has_copy=True), primary, forced=True)
         self.copies += 1
         return primary, target
 

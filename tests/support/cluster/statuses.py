@@ -8,7 +8,7 @@ from ganeti_steward.allocators.capacity.standard_room import Room
 from ganeti_steward.allocators.overview.amounts import Amount, Filled, FilledGroup
 from ganeti_steward.plugins.maintenance.edges.history import AuditEntry
 from ganeti_steward.plugins.maintenance.edges.poll import Poll
-from ganeti_steward.plugins.maintenance.edges.status import Figures, RoundLine, Status
+from ganeti_steward.plugins.maintenance.edges.status import Candidate, Figures, RoundLine, Status
 from ganeti_steward.plugins.model.incident import Incident, Submission
 from ganeti_steward.plugins.model.progress import Emptied
 from ganeti_steward.plugins.model.routine import RoutineJob
@@ -77,6 +77,11 @@ STATUS: Final = Status(
     round_ended=NOW - 30 * SECOND,
     round_seconds=0.5,
     started_tasks={"drain": 1, "move": 4},
+    candidates=(
+        Candidate("uuid-1", "node1.lab", "same"),
+        Candidate("uuid-2", "node2.lab", "differs", ("[maintd]", "plugin site")),
+        Candidate("uuid-3", "node3.lab", "not-known", why="no report"),
+    ),
     recent=(RoundLine(9, NOW - 30 * SECOND, 0.5, 2, 1, ""),),
     history=(
         AuditEntry(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from errno import ENOSPC
 from functools import partial
 from itertools import cycle
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from fault_world.agents import WorldAgents
 from fault_world.checks.answers import Answers
+from fault_world.checks.seen import both
 from fault_world.clock import SECOND, Clock, Process, Thread
 from fault_world.luxid import WorldConnections, WorldLuxi
 from fault_world.plugins import SitePlanner
@@ -18,22 +19,22 @@ from ganeti_steward.core.errors import StewardError
 from ganeti_steward.plugins.maintenance.confd.client import Confd
 from ganeti_steward.plugins.maintenance.confd.messages import Query, QueryType, Reply, ReplyStatus
 from ganeti_steward.plugins.maintenance.config import Maintd
-from ganeti_steward.plugins.maintenance.daemon.job_releases import JobReleases
+from ganeti_steward.plugins.maintenance.daemon.job_releases import AtOnce, JobReleases
 from ganeti_steward.plugins.maintenance.daemon.luxi_queue import LuxiQueue, read_world
 from ganeti_steward.plugins.maintenance.daemon.mastership import NotMaster, Voting, require_master
-from ganeti_steward.plugins.maintenance.daemon.parts import Observer, Parts, Round
+from ganeti_steward.plugins.maintenance.daemon.parts import Observer, Observers, Parts, Round
 from ganeti_steward.plugins.maintenance.daemon.reporting import KEPT, AuditReport, StatusReport
 from ganeti_steward.plugins.maintenance.daemon.rounds import Rounds
 from ganeti_steward.plugins.maintenance.daemon.wakeup import DaemonStopped, Signals, Wakeup
+from ganeti_steward.plugins.maintenance.daemon.words import read_words
 from ganeti_steward.plugins.maintenance.edges.audit import Audit, KeptRow
-from ganeti_steward.plugins.maintenance.edges.counters import Counters
 from ganeti_steward.plugins.maintenance.edges.history import AuditEntry
 from ganeti_steward.plugins.maintenance.edges.poll import Poll
 from ganeti_steward.plugins.maintenance.edges.status import Status
 from ganeti_steward.plugins.maintenance.edges.store import Records, Store
 from ganeti_steward.plugins.maintenance.engine.step import step
 from ganeti_steward.plugins.maintenance.page.http import StatusApplication
-from ganeti_steward.plugins.maintenance.queue.calls import CallNotes
+from ganeti_steward.plugins.maintenance.queue.calls import CallNotes, Noted
 from ganeti_steward.plugins.maintenance.repairs.planner import PluginRoutine
 from ganeti_steward.plugins.maintenance.repairs.reading import read_disks, read_storage
 from ganeti_steward.plugins.maintenance.runtime import Runtime
@@ -52,8 +53,7 @@ class NodeDisk:
     """What the daemon of one node keeps in files."""
 
     def __init__(self) -> None:
-        self.counters = Counters()
-        self.calls: frozenset[str] | None = None
+        self.calls = Noted()
         self.audit = ""
         """the file of the audit log"""
         self.full, self.was_full = False, False
@@ -81,8 +81,7 @@ class DiskNotes(CallNotes):
     def _write(self) -> None:
         if self._disk.full:
             raise StewardError("the notes of calls cannot be written: No space left on device")
-        known = self._before is not None
-        self._disk.calls = self._own | (self._before or frozenset()) if known else None
+        self._disk.calls = self._all
 
 
 class WorldAudit(Audit):
@@ -234,7 +233,6 @@ class Daemon:
             self,
             luxi,
             lambda: KEY,
-            counters=disk.counters,
             clock=runtime.clock,
             holds_creations=lambda: self._settings.hold_creations,
         )
@@ -253,6 +251,7 @@ class Daemon:
             read_world=partial(self._read_world, luxi),
             read_disks=partial(read_disks, luxi, sleep=self.sleep),
             read_storage=partial(read_storage, luxi, sleep=self.sleep),
+            read_words=partial(self._read_words, luxi),
             agents=WorldAgents(
                 self.world,
                 self.process,
@@ -264,10 +263,14 @@ class Daemon:
             planner=SitePlanner(self),
             routine_planner=PluginRoutine(self.config),
             step=step,
-            releasing=JobReleases(luxi, lambda: self.config) if self._settings.routine else None,
+            releasing=self._releasing(luxi, voting) if self._settings.routine else None,
             observers=self._observers(),
             runtime=runtime,
         )
+
+    def _releasing(self, luxi: WorldLuxi, voting: Voting) -> AtOnce:
+        releases = JobReleases(luxi, lambda: self.config, self._runtime.monotonic)
+        return AtOnce(releases, voting, lambda: self.signals.stopping)
 
     def _read_world(self, luxi: WorldLuxi, now: int, *, storage: bool) -> Any:
         before = self.world.checks.seen()
@@ -275,7 +278,17 @@ class Daemon:
         self.seen = self.world.checks.saw(before)
         return found
 
-    def _observers(self) -> Sequence[Observer]:
+    def _read_words(self, luxi: WorldLuxi, world: Any) -> Any:
+        before = self.world.checks.seen()
+        found = read_words(luxi, world)
+        now = both(before, self.world.checks.seen())
+        if self.seen:
+            self.seen = self.seen._replace(
+                paused=now.paused, canceled=now.canceled, excluded=now.excluded
+            )
+        return found
+
+    def _observers(self) -> Observers:
         audit = WorldAudit(self.world, self.node)
         audit.start(self._runtime.clock())
         history = AuditReport(audit, audit.latest(KEPT))
@@ -283,9 +296,13 @@ class Daemon:
         def notify(outcome: Round) -> None:
             self.world.checks.reported.notified(self, outcome, history.changes(outcome))
 
-        if not self._settings.routine:
-            return (history, notify, self._round)
-        return (history, self._status(history), notify, self._round)
+        rounds: dict[str, Observer] = {"the audit log": history, "notifications": notify}
+        if self._settings.routine:
+            rounds["the status"] = self._status(history)
+        rounds["the checks"] = lambda outcome: self._round(outcome, observers.problems)
+        disk = self.world.disks[self.node]
+        observers = Observers(rounds, {"the recording": lambda *_: disk.check()})
+        return observers
 
     def _status(self, history: AuditReport) -> Observer:
         """Publishes the status, and requests for one of its pages after each round."""
@@ -312,7 +329,9 @@ class Daemon:
             lambda _: (),
         )
 
-    def _round(self, outcome: Round) -> None:
+    def _round(self, outcome: Round, problems: Iterable[Held]) -> None:
+        unexpected = [one.sentence for one in problems if "Error: " in one.sentence]
+        self.world.checks.require("no-fault", not unexpected, "; ".join(unexpected))
         self.rounds += 1
         self.world.rounds += 1
         self.world.checks.round(self, outcome)

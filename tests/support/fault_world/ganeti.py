@@ -44,6 +44,8 @@ class Data:
         """whether the disks are active though the instance does not run"""
         self.broken: set[str] = set()
         """nodes whose local disk is broken: what is written there is lost"""
+        self.in_sync: bool | None = None
+        """what the last check of the disks found; None: there was none"""
 
     @property
     def whole(self) -> set[str]:
@@ -350,6 +352,8 @@ class Ganeti:
     def moved(self, instance: str, primary: str, secondaries: Sequence[str]) -> None:
         """An instance has other nodes."""
         row, data = self.instance(instance), self.data[instance]
+        if {primary, *secondaries} != {*_places(row)}:
+            data.in_sync = None
         row["pnode"], row["snodes"] = primary, [*secondaries]
         if _is_shared(row):
             data.copies = {primary: data.written}

@@ -31,7 +31,7 @@ class Kind(NamedTuple):
 
 _SURPRISES: Final = tuple(SURPRISES)
 _ILL: Final = ("evacuate", "evacuate", "evacuate-failover", "live-repair", hardware.CHANGING)
-_JUMPS: Final = ("-3600", "-30", "-2", "2", "30", "3600")
+_JUMPS: Final = ("-86400", "-3600", "-30", "-2", "2", "30", "3600", "86400")
 #: All of them, and none is done.
 _NEVER: Final = "1,never"
 _REQUESTS: Final = ("stop", "refuse", "stop,power", "refuse,command:reboot")
@@ -80,7 +80,8 @@ KINDS: Final[Mapping[str, Kind]] = {
     "tag-set": Kind(people.tag_set, 2, "node", (0, 0), _TAGS),
     "results-removed": Kind(people.results_removed, 4, "node"),
     "record-deleted": Kind(people.record_deleted, 0.7),
-    "record-restored": Kind(people.record_restored, 1),
+    "record-restored": Kind(people.record_restored, 1, details=("", "", "maintenance")),
+    "record-pauses": Kind(people.record_pauses, 0.7),
     "record-edited": Kind(people.record_edited, 0.7),
     "maintenance-requested": Kind(people.maintenance_requested, 2, "node", (30, 600), _REQUESTS),
     "paused": Kind(people.paused, 0.7, "", (60, 900)),
@@ -88,6 +89,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     "group-excluded": Kind(people.group_excluded, 0.2, "", (60, 600)),
     "instance-excluded": Kind(people.instance_excluded, 0.7, "instance", (60, 1800)),
     "node-drained": Kind(people.node_drained, 0.7, "node"),
+    "node-given-up": Kind(people.node_given_up, 0.5, "node"),
     "node-taken-back": Kind(people.node_taken_back, 2, "node"),
     "node-added": Kind(people.node_added, 0.2),
     "node-removed": Kind(people.node_removed, 0.3, "node"),

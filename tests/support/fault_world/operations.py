@@ -80,7 +80,9 @@ class Operations:
         before = len(data.whole) if data else 0
         if changes(operation) and not only_tags(operation) and world.faults.has_no_effect():
             return None
+        drained = {row["name"] for row in world.ganeti.nodes if row["drained"]}
         result = _EFFECTS[kind](world, dict(operation))
+        world.checks.remembered(operation, drained)
         if data and data.copies:
             world.checks.changed_disks(operation, before, len(data.whole))
         return result
@@ -357,6 +359,9 @@ def _query_data(world: World, op: Row) -> Row:
         sides = [_side(world, row, node) for node in (row["pnode"], *row["snodes"])]
         disk = {"dev_type": row["disk_template"], "pstatus": sides[0], "sstatus": sides[-1]}
         disks = [{**disk, "iv_name": f"disk/{at}"} for at in range(len(row["disk.sizes"]))]
+        world.ganeti.data[name].in_sync = all(
+            side and not side[5] and side[3] is None and side[6] == 1 for side in sides
+        )
         found[name] = {"pnode": row["pnode"], "snodes": row["snodes"], "disks": disks}
     return found
 

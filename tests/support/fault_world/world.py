@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 from fault_world.agents import Agent
 from fault_world.causes.control import unfiltered
 from fault_world.causes.hardware import loses_power
+from fault_world.causes.people import records_confirmed
 from fault_world.checks import Checks, record_of
 from fault_world.checks.candidates import pool
 from fault_world.clock import SECOND, Clock
@@ -257,6 +258,7 @@ class World:
 
     def _tend(self) -> None:
         """A person acknowledges results, and takes nodes back whose hardware is repaired."""
+        records_confirmed(self)
         for uuid, record in self.records():
             row = next((one for one in self.ganeti.nodes if one["uuid"] == record["node"]), None)
             late = self.clock.now - record["progressed"] > _TAKEN_BACK_AFTER

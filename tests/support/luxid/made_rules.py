@@ -21,6 +21,11 @@ VALUES: Final = {
     "reason": ("gnt:user", "bunny", "pony", 7),
     "jobid": (3, 5, 7, "watermark"),
 }
+#: Of regular expressions: with and without a text that has to be there.
+PATTERNS: Final = (
+    *("^OP_T[A-Z_]+SET$", "TAGS_(SET|DEL)", "OP_TAGS|TEST", "clus.er", "DELA?Y", "T{1,2}EST_DE"),
+    *("\\x{78}", "(?i)tags", "OP_(?!TAGS)", "bun*y", "a{2000}", "(TAGS"),
+)
 
 
 def expression(rng: random.Random, name: str, depth: int = 2) -> Any:
@@ -36,7 +41,9 @@ def expression(rng: random.Random, name: str, depth: int = 2) -> Any:
     operator = rng.choice(("=", "=", "=", "==", "!=", "<", ">=", "=~", "?", "=[]"))
     if operator == "?":
         return [operator, field]
-    return [operator, field, str(value) if operator == "=~" else value]
+    if operator == "=~":
+        return [operator, field, rng.choice((str(value), rng.choice(PATTERNS)))]
+    return [operator, field, value]
 
 
 def made_rules(rng: random.Random, count: int) -> list[FilterRule]:

@@ -5,38 +5,42 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 from confd_servers import KEY
 
 from ganeti_steward.core.ganeti.luxi import Luxi
 from ganeti_steward.plugins.filters.filter_rules import FilterRule, FilterRules
-from ganeti_steward.plugins.filters.rule_notes import RECORD_SOURCE
-from ganeti_steward.plugins.maintenance.edges.record import SignedRecord, sign_record, write_record
-from ganeti_steward.plugins.maintenance.edges.store import Records, Store, rule_of
+from ganeti_steward.plugins.filters.rule_notes import RECORD_SOURCE, record_rule
+from ganeti_steward.plugins.maintenance.edges.record import (
+    SignedRecord,
+    Stamp,
+    sign_record,
+    write_record,
+)
+from ganeti_steward.plugins.maintenance.edges.store import Records, Store
 from ganeti_steward.plugins.model.incident import Incident
 
 if TYPE_CHECKING:
     from standin import StandIn
 
-_COUNTERS: Final = count(1)
+#: Of the first writing in a cluster that has had no job.
+_WRITTEN: Final = Stamp(1, 0)
 
 
-def signed(incident: Incident, counter: int = 0, key: bytes = KEY) -> SignedRecord:
-    """The record of an incident; ``counter``: by default higher than those before."""
-    number = counter or next(_COUNTERS)
-    return SignedRecord(incident, number, sign_record(incident, number, key))
+def signed(incident: Incident, stamp: Stamp = _WRITTEN, key: bytes = KEY) -> SignedRecord:
+    """The record of an incident."""
+    return sign_record(incident, stamp, key)
 
 
-def recorded(incident: Incident) -> FilterRule:
+def recorded(incident: Incident, stamp: Stamp = _WRITTEN) -> FilterRule:
     """The filter rule of an incident."""
-    return rule_of(signed(incident), 0)
+    return record_rule(incident.uuid, signed(incident, stamp).text, 0)
 
 
 def unsigned(incident: Incident) -> FilterRule:
-    """The filter rule of an incident as the version before has written it."""
-    return rule_of(SignedRecord(incident, 0, write_record(incident)), 0)
+    """The filter rule of an incident as someone without the key writes it."""
+    return record_rule(incident.uuid, write_record(incident), 0)
 
 
 def signing_store(luxi: Luxi, **more: Any) -> Store:

@@ -71,7 +71,6 @@ class Site:
             "agent-port": self.agents.port,
             "key-file": str(self.path / "data" / "hmac.key"),
             "audit-file": str(self.audit),
-            "counters-file": str(self.path / "counters.json"),
             "lock-file": str(self.path / "lock"),
         } | changed
         lines = [f"{name} = {json.dumps(value)}" for name, value in values.items()]

@@ -55,8 +55,8 @@ class StandIn(Luxid):
         self.operations = _Operations(self.ganeti)
         super().__init__(self.ganeti, self.operations, Schedule(clock()), clock)
         self.late = 0.0
-        """seconds from the allocation of numbers until their jobs are stored; other requests are
-        answered meanwhile"""
+        """seconds from the allocation of numbers until their jobs are stored, also of those that
+        wait already; other requests are answered meanwhile"""
         self.submissions: list[Any] = []
         """the arguments of every SubmitManyJobs that was taken"""
         self.methods |= {
@@ -77,9 +77,10 @@ class StandIn(Luxid):
 
     def _store(self, numbers: Sequence[int], jobs: Sequence[Sequence[Any]]) -> None:
         self.submissions.append(jobs)
-        if self.late:
+        began = time.monotonic()
+        while time.monotonic() < began + self.late:
             self.lock.release()
-            time.sleep(self.late)
+            time.sleep(0.02)
             self.lock.acquire()
         super()._store(numbers, jobs)
 

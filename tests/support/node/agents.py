@@ -198,8 +198,11 @@ def running(
     address: str = MASTER,
     prefix: Sequence[str] = (),
     collectors: Sequence[str] = (),
+    relative: bool = False,
 ) -> Iterator[Agent]:
     """The agent, ready; ended when the test is over.
+
+    ``relative``: whether it is started beside its configuration, which has a relative path then.
 
     Settings are parted by semicolons; ``prefix`` is a command that becomes the agent.
     """
@@ -210,11 +213,12 @@ def running(
         process = subprocess.Popen(
             [*prefix, PROGRAM, "agent", "--bind", address, "--port", "0", *options],
             env={
-                "GNT_STEWARD_CONFIG": str(config),
+                "GNT_STEWARD_CONFIG": config.name if relative else str(config),
                 "NOTIFY_SOCKET": name,
                 "PATH": os.environ["PATH"],
             },
             stderr=subprocess.PIPE,
+            cwd=path if relative else None,
         )
         agent = Agent(path, process, address)
         try:

@@ -15,7 +15,7 @@ from typing import Any, Final
 from paths import ROOT
 
 CHROMIUM: Final = Path("/usr/bin/chromium")
-#: What ``contrib/setup test`` installs for thorough runs.
+#: What ``contrib/setup thorough`` installs.
 AXE: Final = ROOT / ".venv" / "axe" / "node_modules" / "axe-core" / "axe.min.js"
 
 #: It reads commands from descriptor 3 and writes answers to descriptor 4; root has no sandbox.

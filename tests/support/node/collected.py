@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from random import Random
@@ -89,6 +90,14 @@ def check(name: str, results: Sequence[CheckResult]) -> None:
             assert one.reason.isprintable(), repr(one.reason)
 
 
+_NUMBER: Final = re.compile(rb"[0-9]+(?:\.[0-9]+)?")
+#: What stands where a number should be: beyond 64 bits, a float, what Python reads, and no number.
+NUMBERS: Final = (
+    *(b"18446744073709551616", b"9" * 400, b"9" * 5000, b"1e999", b"-1e999", b"0." + b"1" * 400),
+    *(b"nan", b"inf", b"-0", b"1_0", b"0x10", b"0"),
+)
+
+
 class Damaged:
     """A machine each of whose answers may be cut, replaced or refused."""
 
@@ -106,6 +115,10 @@ class Damaged:
     def _spoil(self, data: bytes) -> bytes:
         if not self._now():
             return data
+        numbers = [*_NUMBER.finditer(data)]
+        if numbers and self._chance.random() < 0.4:
+            number = self._chance.choice(numbers)
+            return data[: number.start()] + self._chance.choice(NUMBERS) + data[number.end() :]
         start = self._chance.randrange(len(data) + 1)
         end = self._chance.randrange(start, len(data) + 1)
         nonsense: list[Callable[[], bytes]] = [
@@ -136,7 +149,11 @@ class Damaged:
 
     def run(self, *command: str) -> Ended:
         self._refuse(command[0])
-        ended = self._sound.run(*command)
+        try:
+            ended = self._sound.run(*command)
+        except LookupError:
+            # Of a device that only the damage names.
+            return Ended(2, b"", b"there is no such device")
         if self._now() and self._chance.random() < 0.3:
             return ended._replace(status=-9, fault="killed after 60 s")
         return ended._replace(output=self._spoil(ended.output))

@@ -58,6 +58,21 @@ def test_thresholds_of_nvme(tmp_path: Path, member: str, value: int, expected: l
     assert faults(collect("smart", asking(tmp_path, answer))).get(f"smart:{NVME}", []) == expected
 
 
+@pytest.mark.parametrize("value", [101, 255, -1])
+@pytest.mark.parametrize("member", ["available_spare", "available_spare_threshold"])
+def test_a_share_that_cannot_be_one_is_unknown(tmp_path: Path, member: str, value: int) -> None:
+    answer = document("healthy", "nvme0")
+    answer["nvme_smart_health_information_log"][member] = value
+    results = collect("smart", asking(tmp_path, answer))
+    assert faults(results) == {}
+    assert unknown(results) == {f"smart:{NVME}": f"{member} is {value} %"}
+    # The disk's own warning takes effect all the same.
+    answer["nvme_smart_health_information_log"]["critical_warning"] = 1
+    assert faults(collect("smart", asking(tmp_path, answer))) == {
+        f"smart:{NVME}": ["spare blocks below their threshold"]
+    }
+
+
 @pytest.mark.parametrize(
     ("code", "expected"),
     [(None, ["failing"]), ((0x5D, 0x10), ["failing"]), ((0x0B, 2), ["failing"]), ((0x0B, 1), [])]

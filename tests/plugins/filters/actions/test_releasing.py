@@ -141,7 +141,7 @@ def test_several_reasons_are_one_sentence() -> None:
     jobs = [Job(7), *(Job(8 + one, depends=(100 + one,)) for one in range(7))]
     jobs += [Job(100 + one, "running") for one in range(7)]
     rules = [held_by(A, "OPEN"), plain(B, RATE_LIMIT, 60, 1), plain(C, ACCEPT, 55)]
-    ((subject, _, sentence, _),) = decided(rules, *jobs).held
+    ((subject, _, sentence, *_),) = decided(rules, *jobs).held
     assert subject == A
     assert sentence.startswith("OPEN holds job 8: the job waits for job 100; job 9: ")
     assert sentence.endswith("; job 12: the job waits for job 104; 2 more")
@@ -225,7 +225,7 @@ def test_held_back() -> None:
     assert found.held[0].sentence == "the mode is observe, it would release job 7: it is open"
     assert (found.held[0].subject, found.held[0].brake) == (A, "observe")
     many = decided([held_by(A, "OPEN")], *map(Job, range(9))).held_back("observe", "the mode is")
-    ((_, _, sentence, _),) = many.held
+    ((_, _, sentence, *_),) = many.held
     assert sentence.endswith("release job 4: it is open; 4 more")
 
 

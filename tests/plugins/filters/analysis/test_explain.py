@@ -141,7 +141,7 @@ EXPRESSIONS: Final = st.recursive(
 )
 
 
-@settings(max_examples=often(75, 300), deadline=None)
+@settings(max_examples=often(75, 300))
 @given(
     st.sampled_from(["opcode", "reason", "jobid"]),
     EXPRESSIONS,

@@ -196,7 +196,7 @@ def rule_sets(draw: st.DrawFn) -> list[FilterRule]:
     ]
 
 
-@settings(max_examples=often(100, 400), deadline=None)
+@settings(max_examples=often(100, 400))
 @given(loads(), rule_sets(), st.integers(1, 4))
 def test_the_same_as_a_simulation_with_the_whole_queue(
     timed: list[TimedJob], rules: list[FilterRule], most: int
@@ -204,7 +204,7 @@ def test_the_same_as_a_simulation_with_the_whole_queue(
     assert times(timed, *rules, most=most) == slow(timed, rules, most)
 
 
-@settings(max_examples=often(50, 200), deadline=None)
+@settings(max_examples=often(50, 200))
 @given(loads(), rule_sets(), st.integers(1, 4))
 def test_invariants(timed: list[TimedJob], rules: list[FilterRule], most: int) -> None:
     courses = simulate(timed, rules, LUXID, most)

@@ -21,7 +21,14 @@ from ganeti_steward.plugins.filters.lint.lint import Remark, lint
 from ganeti_steward.plugins.filters.lint.opcode_table import opcode_table
 from ganeti_steward.plugins.filters.lint.reach import reach
 from ganeti_steward.plugins.filters.lint.witness import covers, made_up, witness
-from ganeti_steward.plugins.filters.rule_notes import RECORD_SOURCE, NotedAction, mark, note_of
+from ganeti_steward.plugins.filters.rule_notes import (
+    RECORD_SOURCE,
+    NotedAction,
+    creation_rules,
+    mark,
+    note_of,
+    record_rule,
+)
 from ganeti_steward.plugins.model.incident import JOB_SOURCE
 
 T: Final = '["opcode", ["=", "OP_ID", "OP_TAGS_SET"]]'
@@ -247,7 +254,7 @@ def opcodes(draw: st.DrawFn) -> dict[str, Any]:
     return opcode
 
 
-@settings(max_examples=often(75, 300), deadline=None)
+@settings(max_examples=often(75, 300))
 @given(expression=EXPRESSIONS, opcode=opcodes())
 def test_what_is_certain_is_true(expression: Any, opcode: dict[str, Any]) -> None:
     predicate = ["opcode", expression]
@@ -257,7 +264,7 @@ def test_what_is_certain_is_true(expression: Any, opcode: dict[str, Any]) -> Non
     assert matches or name not in known.sure
 
 
-@settings(max_examples=often(75, 300), deadline=None)
+@settings(max_examples=often(75, 300))
 @given(wide=EXPRESSIONS, narrow=EXPRESSIONS, how=st.sampled_from("ijkl"), opcode=opcodes())
 def test_what_covers_another_matches_its_jobs(
     wide: Any, narrow: Any, how: str, opcode: dict[str, Any]
@@ -269,7 +276,7 @@ def test_what_covers_another_matches_its_jobs(
         assert link(one).matches(job)
 
 
-@settings(max_examples=often(50, 200), deadline=None)
+@settings(max_examples=often(50, 200))
 @given(first=EXPRESSIONS, second=EXPRESSIONS)
 def test_a_witness_matches_both(first: Any, second: Any) -> None:
     rules = [FilterRule("u", 0, (["opcode", each],)) for each in (first, second)]
@@ -304,3 +311,48 @@ def test_a_rule_that_is_not_written_yet_gets_its_watermark_then() -> None:
     rest = rule("b", "PAUSE", at=1)
     assert [one.check for one in lint([old, rest], {})] == ["always"]
     assert [one.check for one in lint([rule("a", "REJECT", NEW)], {})] == ["daemon"]
+
+
+INCIDENT: Final = "0f0f0f0f-1111-2222-3333-000000000001"
+
+
+def of_the_daemon() -> list[FilterRule]:
+    return [record_rule(INCIDENT, "{}", 1), *creation_rules(INCIDENT, "node1", 1)]
+
+
+def test_rules_of_the_daemon_are_as_they_must_be() -> None:
+    assert lint(of_the_daemon(), {}) == []
+
+
+@pytest.mark.parametrize("action", ["PAUSE", "REJECT", "ACCEPT", "RATE_LIMIT"])
+@pytest.mark.parametrize("without", [True, False])
+def test_a_record_that_acts(action: str, without: bool) -> None:
+    """Whatever it applies to: a record never has an effect."""
+    record = of_the_daemon()[0]._replace(action=action, limit=action == "RATE_LIMIT")
+    one = record._replace(predicates=()) if without else record
+    (remark,) = found("altered", one)
+    assert (remark.level, remark.uuid) == ("error", INCIDENT)
+    assert "it is the record of an incident, and its action is " + action in remark.text
+    assert remark.text.endswith(f"can be deleted: gnt-filter delete {INCIDENT}")
+
+
+@pytest.mark.parametrize("which", [1, 2])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"predicates": ()},
+        {"predicates": (["opcode", ["=", "OP_ID", "OP_INSTANCE_CREATE"]],)},
+        {"predicates": (["opcode", ["&", [], ["=", "pnode", "node1"]]],)},
+        {"action": "REJECT"},
+        {"action": "CONTINUE"},
+        {"priority": 1},
+        {"uuid": "another"},
+    ],
+    ids=str,
+)
+def test_a_rule_that_holds_something_else_than_creations(
+    which: int, change: dict[str, Any]
+) -> None:
+    (remark,) = found("altered", of_the_daemon()[which]._replace(**change))
+    assert remark.level == "error"
+    assert f"it must hold new instances only, for incident {INCIDENT}" in remark.text

@@ -11,19 +11,37 @@ import pytest
 from asserting import some
 from call_counts import counted
 from made_rules import ACTIONS, made_jobs, made_rules
-from thorough import often
+from thorough import seeds
 
-from ganeti_steward.plugins.filters.chain import Chain
+from ganeti_steward.plugins.filters.chain import Chain, link
 from ganeti_steward.plugins.filters.filter_rules import CONTINUE, FilterRule
 from ganeti_steward.plugins.filters.lint.lint import Remark, check_chain, lint
 from ganeti_steward.plugins.filters.lint.reach import reach
-from ganeti_steward.plugins.filters.lint.witness import covers, number_for, witness
+from ganeti_steward.plugins.filters.lint.witness import (
+    an_opcode,
+    covers,
+    made_up,
+    number_for,
+    reason_for,
+    witness,
+)
 from ganeti_steward.plugins.filters.rule_notes import shown_action
 
 
 def can_match(rule: FilterRule) -> bool:
     each = all(reach(one, rule.watermark).possible for one in rule.predicates)
     return each and number_for([rule]) is not None
+
+
+def meet(one: FilterRule, other: FilterRule) -> bool:
+    """Whether both match one job, with the reason of one of them and the one that luxid adds."""
+    both = [one, other]
+    number, opcode = number_for(both), an_opcode(both)
+    if number is None or opcode is None:
+        return False
+    reasons = [reason_for(rules) for rules in (both, [one], [other])]
+    jobs = [made_up(number, opcode, [reason]) for reason in reasons if reason is not None]
+    return any(all(link(rule).matched(job) == rule for rule in both) for job in jobs)
 
 
 def pairwise(rules: Sequence[FilterRule]) -> dict[str, set[tuple[str, str]]]:
@@ -34,29 +52,38 @@ def pairwise(rules: Sequence[FilterRule]) -> dict[str, set[tuple[str, str]]]:
         if later.uuid not in shadowed and covers(earlier, later):
             shadowed[later.uuid] = earlier.uuid
     left = [one for one in acting if one.uuid not in shadowed]
-    overlapping = {
-        (one.uuid, other.uuid)
+    contradicting = [
+        (one, other)
         for one, other in combinations(left, 2)
-        if one.priority == other.priority
-        and shown_action(one) != shown_action(other)
-        and (covers(other, one) or witness([one, other]) is not None)
+        if one.priority == other.priority and shown_action(one) != shown_action(other)
+    ]
+    certain = [
+        (one, other)
+        for one, other in contradicting
+        if covers(other, one) or witness([one, other]) is not None
+    ]
+    possible = [*certain, *(pair for pair in contradicting if meet(*pair))]
+    return {
+        "shadowed": {(one, key) for key, one in shadowed.items()},
+        "certain": {(one.uuid, other.uuid) for one, other in certain},
+        "possible": {(one.uuid, other.uuid) for one, other in possible},
     }
-    return {"shadowed": {(one, key) for key, one in shadowed.items()}, "overlap": overlapping}
 
 
 def looked_up(findings: Sequence[Remark], check: str) -> set[tuple[str, str]]:
     return {(one.text.split()[1], one.uuid) for one in findings if one.check == check}
 
 
-@pytest.mark.parametrize("seed", range(often(60, 2000)))
+@pytest.mark.parametrize("seed", seeds(60, 2000))
 def test_lint_finds_what_comparing_all_pairs_finds(seed: int) -> None:
     rules = made_rules(random.Random(seed), 10)
     found, wanted = list(check_chain(rules)), pairwise(rules)
-    for check in ("shadowed", "overlap"):
-        assert looked_up(found, check) == wanted[check]
+    assert looked_up(found, "shadowed") == wanted["shadowed"]
+    # A job that luxid's own reason makes one of both may be found beside them.
+    assert wanted["certain"] <= looked_up(found, "overlap") <= wanted["possible"]
 
 
-@pytest.mark.parametrize("seed", range(often(60, 2000)))
+@pytest.mark.parametrize("seed", seeds(60, 2000))
 def test_a_chain_finds_what_trying_all_rules_finds(seed: int) -> None:
     rng = random.Random(seed)
     chain = Chain(made_rules(rng, 30))

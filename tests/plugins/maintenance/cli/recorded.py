@@ -29,9 +29,11 @@ class Recorded(Reached):
         if method == "Query" and arguments[0] == "filter":
             fields = arguments[1]
             return {"data": [[[0, row[name]] for name in fields] for row in self.rows]}
+        if method == "Query" and arguments[0] == "job":
+            return {"data": []}
         if method == "Query" and arguments[0] == "instance":
-            assert arguments[1] == ["pnode", "snodes"]
-            return {"data": [[[0, first], [0, others]] for first, others in self.homes]}
+            assert arguments[1] == ["pnode", "snodes", "admin_state"]
+            return {"data": [[[0, first], [0, others], [0, "up"]] for first, others in self.homes]}
         if method == "QueryClusterInfo":
             return {"tags": self.cluster_tags}
         if method == "ReplaceFilter":
@@ -50,7 +52,10 @@ class Recorded(Reached):
         if parts == ["filters"] and query == {"bulk": ["1"]}:
             return 200, self.rows
         if parts == ["instances"] and query == {"bulk": ["1"]}:
-            return 200, [{"pnode": first, "snodes": others} for first, others in self.homes]
+            return 200, [
+                {"pnode": first, "snodes": others, "admin_state": "up"}
+                for first, others in self.homes
+            ]
         if parts == ["info"]:
             return 200, {"tags": self.cluster_tags}
         if parts[0] == "jobs":

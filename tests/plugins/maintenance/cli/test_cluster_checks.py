@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import clusters
 import pytest
-from worlds import NOW, incident, instance, node, uuid_of, world
+from records import signing_store
+from standin import StandIn
+from standin_server import serving
+from worlds import NOW, incident, instance, node, uuid_of, with_instance, with_node, world
 
+from ganeti_steward.allocators.health.troubles import Item
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.luxi import Luxi
 from ganeti_steward.core.ganeti.sources import Source
@@ -17,7 +23,7 @@ from ganeti_steward.plugins.maintenance.cli import cluster_checks
 from ganeti_steward.plugins.maintenance.edges.poll import Poll
 from ganeti_steward.plugins.maintenance.edges.status import Status
 from ganeti_steward.plugins.maintenance.page.http import StatusApplication, StatusServer
-from ganeti_steward.plugins.model.incident import FAILED
+from ganeti_steward.plugins.model.incident import FAILED, PENDING
 from ganeti_steward.plugins.model.world import Reported, Silent
 
 if TYPE_CHECKING:
@@ -51,6 +57,23 @@ def _disk(primary: int, secondary: int) -> dict[str, Any]:
 
     sides = {"pstatus": side(primary), "sstatus": side(secondary)}
     return {"iv_name": "disk/0", "dev_type": "drbd", **sides}
+
+
+def test_what_a_maintenance_has_left() -> None:
+    uuid = uuid_of("n1")
+    made = with_node(
+        with_instance(
+            world([node("n1"), node("n2")], [instance("a", "n1", up=False)]),
+            "a",
+            tags=(f"maintd:shutdown:{uuid}",),
+        ),
+        "n1",
+        drained=True,
+        tags=(f"maintd:drained:{uuid}",),
+    )
+    found = cluster_checks.look(Source(made.cluster, "luxid", None), disks=False)
+    ((item,),) = (one.items for one in found.troubles)
+    assert item == Item("n1", detail="n1 is drained; a shut down; gnt-steward maintenance done n1")
 
 
 def test_disks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,6 +136,25 @@ def test_no_daemon_answers() -> None:
     )
 
 
+def test_rules_of_the_daemon_that_others_have_changed(tmp_path: Path) -> None:
+    """A record that holds all jobs, and a rule that held the new instances of one node."""
+    pending, stand_in = incident("n1", status=PENDING), StandIn(clusters.generate("--nodes=2"))
+    with serving(tmp_path, stand_in) as luxi:
+        signing_store(luxi, holds_creations=lambda: True).write(pending)
+        look = cluster_checks.look(live(luxi), disks=False)
+        assert (look.troubles[0].items, look.skipped[2:]) == ((), ())
+        for row in stand_in.filters.values():
+            row.update(action="PAUSE", predicates=[])
+        (found,) = cluster_checks.look(live(luxi), disks=False).troubles
+    assert (found.kind, found.severity, len(found.items)) == ("altered-rules", "error", 3)
+    (record,) = (one for one in found.items if pending.uuid in one.name)
+    assert record.detail == (
+        "it is the record of an incident, and its action is PAUSE; the maintenance daemon on the "
+        "master corrects its own rules, any other can be deleted: gnt-filter delete "
+        f"{pending.uuid}"
+    )
+
+
 def test_a_machine_that_knows_no_master(front: Front, monkeypatch: pytest.MonkeyPatch) -> None:
     """The hint of other commands, an option with the address, would not help here."""
     front.configure("")
@@ -148,7 +190,8 @@ def test_reports_of_nodes(server: StatusServer) -> None:
         Status(NOW, incidents=(ill, failed), nodes=names, poll=Poll(observed, polls=1, ended=NOW))
     )
     found = cluster_checks.look(live(), disks=False)
-    assert found.skipped == ("the disks of instances (--disks)",)
+    assert found.skipped[0] == "the disks of instances (--disks)"
+    assert "the reports of nodes" not in str(found.skipped)
     items = {one.kind: [(i.name, i.detail) for i in one.items] for one in found.troubles}
     assert items == {
         "reports": [("n1", "command:psu: psu 2 failed")],

@@ -17,7 +17,10 @@ from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.plugins.maintenance.edges.audit import INCIDENTS, OBJECTS, Audit, KeptRow
 from ganeti_steward.plugins.maintenance.edges.history import AuditEntry
 from ganeti_steward.plugins.maintenance.edges.record import write_record
+from ganeti_steward.plugins.maintenance.edges.status import Status, wait_line
+from ganeti_steward.plugins.maintenance.page.http import StatusApplication, StatusServer
 from ganeti_steward.plugins.model.incident import Incident, Submission
+from ganeti_steward.plugins.model.task import Held
 
 if TYPE_CHECKING:
     from front import Front
@@ -90,6 +93,31 @@ def test_how_far_a_node_is_emptied(call: Call, cluster: Recorded) -> None:
     assert "  progress:      2 to be moved, moving i1\n" in call("show", PENDING.uuid).out
     shown = json.loads(call("show", PENDING.uuid, "--json").out)
     assert shown["progress"] == "2 to be moved, moving i1"
+
+
+def test_what_it_waits_for(front: Front, call: Call) -> None:
+    """As the running daemon says it; where it does not answer a note says so."""
+    held = Held(PENDING.uuid, "reserved", "another task uses node2", since=NOW)
+    server = StatusServer(StatusApplication(Status(NOW), lambda: 60, lambda: NOW), "127.0.0.1", 0)
+    server.start()
+    front.configure(f'[maintd]\naddress = "127.0.0.1"\nport = {server.port}\n')
+    try:
+        server.publish(Status(NOW, incidents=(PENDING,), held=(held,)))
+        line = wait_line(held)
+        done = call("list", "-o", "node,waits", "--separator=|", "--no-headers")
+        assert f"node1.lab|{line}\n" in done.out
+        shown = " ".join(call("show", PENDING.uuid).out.split())
+        assert f"waits: {line}" in shown
+    finally:
+        server.stop()
+    done = call("list")
+    assert "Note: what holds incidents back is not known: the maintenance daemon at" in done.err
+
+
+def test_ack_of_what_goes_on_names_cancel(call: Call) -> None:
+    done = call("ack", PENDING.uuid)
+    assert done.status == 1
+    assert f"To end it: gnt-steward incident cancel {PENDING.uuid}" in " ".join(done.err.split())
 
 
 @pytest.mark.parametrize("name", ["node3.lab", "node3"])

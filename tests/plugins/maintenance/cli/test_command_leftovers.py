@@ -35,7 +35,7 @@ class Cluster(Reached):
         self.info: dict[str, Any] = {"tags": ["rack:1"], "default_iallocator": "hail"}
         self.rows: dict[str, list[dict[str, Any]]] = {
             "group": [{"name": "default", "tags": []}],
-            "node": [{"name": "node1.lab", "tags": ["htools:iextags:a"]}],
+            "node": [{"name": "node1.lab", "uuid": "u1", "tags": ["htools:iextags:a"]}],
             "instance": [{"name": "web1.lab", "tags": ["prod"]}],
             "filter": [rule(OTHER, "gnt:user", "mine", "PAUSE")],
         }
@@ -74,7 +74,7 @@ def test_each_thing_with_the_command_that_removes_it(
     cluster.info |= {"default_iallocator": "steward", "default_iallocator_params": {"mond": "yes"}}
     cluster.info["tags"] = ["maintd:pause:new-switch", "steward:pool:free"]
     cluster.rows["node"][0]["tags"] = ["maintd:off", "rack:1"]
-    cluster.rows["instance"][0]["tags"] = ["steward:member-of:gpu"]
+    cluster.rows["instance"][0]["tags"] = ["steward:member-of:gpu", "maintd:shutdown:u1"]
     cluster.rows["filter"] += [
         rule(RECORD, "maintd:incident", '{"node_name": "node1.lab"}'),
         rule(RECIPE, "gnt:user", "gnt-steward:recipe:drain:pink bunny"),
@@ -91,8 +91,9 @@ def test_each_thing_with_the_command_that_removes_it(
         "    gnt-cluster remove-tags maintd:pause:new-switch steward:pool:free",
         "node node1.lab has a tag: maintd:off",
         "    gnt-node remove-tags node1.lab maintd:off",
-        "instance web1.lab has a tag: steward:member-of:gpu",
-        "    gnt-instance remove-tags web1.lab steward:member-of:gpu",
+        "instance web1.lab has 2 tags: maintd:shutdown:u1, steward:member-of:gpu (it was shut down "
+        "for the maintenance of node1.lab)",
+        "    gnt-instance remove-tags web1.lab maintd:shutdown:u1 steward:member-of:gpu",
         f"filter rule {RECORD} was made by Steward (incident node1.lab)",
         f"    gnt-filter delete {RECORD}",
         f"filter rule {RECIPE} was made by Steward (recipe drain pink bunny)",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +14,7 @@ from worlds import NOW, SECOND, incident, instance, node, uuid_of, world
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.plugins.maintenance.cli.maintd import silent_lines
 from ganeti_steward.plugins.maintenance.config import Maintd
-from ganeti_steward.plugins.maintenance.daemon.replay import Recorder
+from ganeti_steward.plugins.maintenance.daemon.recording import MomentLines
 from ganeti_steward.plugins.maintenance.edges.poll import Poll
 from ganeti_steward.plugins.maintenance.edges.status import Status, status_lines
 from ganeti_steward.plugins.maintenance.engine.decision import Inputs
@@ -45,11 +44,8 @@ def test_both_options_or_none(front: Front, option: str) -> None:
 
 
 def recorded(path: Path, *moments: tuple[Inputs, Maintd]) -> str:
-    file = io.StringIO()
-    recorder = Recorder(file)
-    for inputs, settings in moments:
-        recorder(inputs, settings)
-    (path / "record").write_text(file.getvalue())
+    lines = MomentLines()
+    (path / "record").write_bytes(b"".join(lines.line(*one) for one in moments))
     return str(path / "record")
 
 
@@ -133,7 +129,15 @@ def test_status(front: Front, server: StatusServer) -> None:
             pause="new disks",
             incidents=(one, moving),
             emptied={moving.uuid: Emptied(3, 6)},
-            held=(Held("cluster", "pause", "maintenance is paused: new disks"),),
+            held=(
+                Held(
+                    "cluster",
+                    "pause",
+                    "maintenance is paused: new disks",
+                    since=NOW,
+                    until=NOW + 60 * 10**9,
+                ),
+            ),
             nodes={uuid_of(name): name for name in ("n1", "n2", "n3")},
             poll=Poll(observed, polls=3, ended=NOW, seconds=0.5),
             rounds=2,
@@ -153,7 +157,8 @@ def test_status(front: Front, server: StatusServer) -> None:
         "  n3: silent since 2026-01-07 ",
         f"  {one.uuid} n2 evacuate noted: command:psu: psu 2 failed; drained\n",
         f"  {moving.uuid} n2 evacuate pending: 3 of 6 moved, moving inst16\n",
-        "  (pause) cluster: maintenance is paused: new disks\n",
+        "  (pause) cluster: maintenance is paused: new disks; since 2026-01-07 ",
+        " at most; what helps: gnt-steward maintd resume, or gnt-steward maintenance resume\n",
     ):
         assert part in done.out
 

@@ -13,7 +13,7 @@ from live import Ganeti
 from messages import body, message
 from recorded import Recorded
 
-from ganeti_steward.plugins.maintenance.edges.record import open_record, sign_record
+from ganeti_steward.plugins.maintenance.edges.record import Stamp, open_record, sign_record
 from ganeti_steward.plugins.model.incident import Incident, Maintenance
 
 if TYPE_CHECKING:
@@ -33,7 +33,8 @@ class Cluster(Recorded):
         self.ganeti = Ganeti(made)
 
     def luxi(self, method: str, arguments: list[Any]) -> Any:
-        if method == "QueryClusterInfo" or (method == "Query" and arguments[0] != "filter"):
+        own = method == "Query" and arguments[0] in ("filter", "job")
+        if method == "QueryClusterInfo" or (method == "Query" and not own):
             return self.ganeti.luxi(method, arguments)
         return super().luxi(method, arguments)
 
@@ -48,7 +49,7 @@ class Cluster(Recorded):
     def change(self, incident: Incident, **fields: Any) -> None:
         """What the daemon writes."""
         (row,) = (row for row in self.rows if row["uuid"] == incident.uuid)
-        row["reason_trail"][0][1] = sign_record(incident._replace(**fields), 2**62, KEY)
+        row["reason_trail"][0][1] = sign_record(incident._replace(**fields), Stamp(2, 0), KEY).text
 
 
 @pytest.fixture
@@ -67,8 +68,7 @@ class Caller:
 @pytest.fixture
 def call(cluster: Cluster, front: Front, tmp_path: Path) -> Iterator[Caller]:
     (tmp_path / "hmac.key").write_bytes(KEY)
-    files = f'key-file = "{tmp_path / "hmac.key"}"\ncounters-file = "{tmp_path / "counters"}"'
-    front.configure(f"[maintd]\n{files}")
+    front.configure(f'[maintd]\nkey-file = "{tmp_path / "hmac.key"}"')
     with ExitStack() as stack:
         yield Caller(front, stack.enter_context(cluster.reached(tmp_path, "luxi")))
 
@@ -223,7 +223,10 @@ def test_pause_and_resume(call: Caller, cluster: Cluster) -> None:
 def test_words(call: Caller, cluster: Cluster) -> None:
     call("start", "n2")
     (found,) = cluster.incidents
-    assert call("done", "n2").err.endswith("the maintenance of n2.test has not begun\n")
+    assert call("done", "n2").err.endswith(
+        "the maintenance of n2.test has not begun. To end it: gnt-steward maintenance cancel "
+        "n2.test\n"
+    )
     assert call("cancel", "n2").status == 0
     cluster.change(found, status="pending")
     assert call("done", "n2").out == f"Set {found.done_tag} on n2.test.\n"
@@ -234,3 +237,48 @@ def test_words(call: Caller, cluster: Cluster) -> None:
     cluster.change(found, status="canceled")
     assert call("cancel", found.uuid[:8]).out.startswith("Nothing to do")
     assert call("show", "n4").status == 1
+
+
+def test_what_a_canceled_maintenance_has_left_is_shown_and_undone(
+    call: Caller, cluster: Cluster
+) -> None:
+    node, one = cluster.ganeti.node("n2.test"), cluster.ganeti.instance("d2.test")
+    call("start", "n2", "--stop")
+    (found,) = cluster.incidents
+    cluster.change(found, status="pending")
+    node |= {"drained": True, "tags": [f"maintd:drained:{node['uuid']}"]}
+    one |= {"admin_state": "down", "tags": [f"maintd:shutdown:{node['uuid']}"]}
+    assert call("cancel", "n2").out.splitlines() == [
+        f"Set {found.cancel_tag} on n2.test.",
+        "It stays so: n2.test is drained; d2.test shut down.",
+        "    gnt-node modify -D no n2.test",
+        f"    gnt-node remove-tags n2.test maintd:drained:{node['uuid']}",
+        "    gnt-instance startup d2.test",
+        f"    gnt-instance remove-tags d2.test maintd:shutdown:{node['uuid']}",
+        "gnt-steward maintenance done n2.test undoes all of it.",
+    ]
+    node["tags"].append(found.cancel_tag)
+    assert call(*LIST, "state").out == "canceling\n", "the daemon has not read it"
+    cluster.change(found, status="canceled")
+    assert call(*LIST, "node,state,ran,note").out.splitlines()[1:] == [
+        "n2.test|unfinished|d2.test|n2.test is drained; d2.test shut down; gnt-steward maintenance "
+        "done n2.test undoes it"
+    ]
+    done = call("done", "n2")
+    latest = cluster.incidents[-1]
+    assert done.out == f"Requested the return of n2.test: incident {latest.uuid}.\n"
+    request = latest.maintenance
+    assert request is not None
+    assert (request.ran, request.drained, request.worked > 0) == (("d2.test",), False, True)
+    assert call("done", "n2").out == "Nothing to do: n2.test is being taken back.\n"
+
+
+def test_what_is_left_by_an_unknown_maintenance(call: Caller, cluster: Cluster) -> None:
+    """Its record was folded long ago."""
+    node, one = cluster.ganeti.node("n2.test"), cluster.ganeti.instance("d2.test")
+    one |= {"pnode": "n3.test", "snodes": ["n2.test"], "tags": [f"maintd:home:{node['uuid']}"]}
+    assert call(*LIST, "node,note").out == (
+        "n2.test|d2.test not back; gnt-steward maintenance done n2.test undoes it\n"
+    )
+    assert call("done", "n2").status == 0
+    assert [one.node_name for one in cluster.incidents] == ["n2.test"]

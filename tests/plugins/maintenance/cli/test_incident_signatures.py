@@ -1,4 +1,4 @@
-"""``gnt-steward incident`` and the signatures of records: what is shown, and adopted."""
+"""``gnt-steward incident`` and the signatures of records: what is shown, and confirmed."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ import pytest
 from confd_servers import KEY
 from recorded import Recorded
 from records import unsigned
-from worlds import NOW, incident
+from worlds import incident
 
-from ganeti_steward.plugins.maintenance.edges.counters import Counters
 from ganeti_steward.plugins.maintenance.edges.record import open_record
 
 if TYPE_CHECKING:
@@ -43,7 +42,7 @@ def cluster() -> Recorded:
 def key(front: Front, tmp_path: Path) -> Path:
     path = tmp_path / "hmac.key"
     path.write_bytes(KEY)
-    front.configure(f'[maintd]\nkey-file = "{path}"\ncounters-file = "{tmp_path / "counters"}"')
+    front.configure(f'[maintd]\nkey-file = "{path}"')
     return path
 
 
@@ -80,10 +79,20 @@ def test_what_the_daemon_ignores_is_shown(call: Caller) -> None:
     assert json.loads(call("show", OWN.uuid, "--json").out)["signature"] == "valid"
 
 
-def test_an_older_record_is_shown_as_ignored(call: Caller, tmp_path: Path) -> None:
-    Counters(str(tmp_path / "counters")).wrote(OWN.uuid, 2**60)
-    assert call.signatures() == states("ignored", "ignored")
-    assert "it is an older one, that was replaced or removed before" in call("list").err
+def put_back(cluster: Recorded, uuid: str) -> None:
+    """As luxid notes it where someone writes a rule again after another job."""
+    (row,) = (row for row in cluster.rows if row["uuid"] == uuid)
+    row["watermark"] = 7
+
+
+def test_what_may_be_an_older_record_is_shown(call: Caller, cluster: Recorded) -> None:
+    put_back(cluster, OWN.uuid)
+    assert call.signatures() == states("unconfirmed", "ignored")
+    assert "so another user may have put an old one back" in call("list").err
+    assert "  signature:     unconfirmed\n" in call("show", OWN.uuid).out
+    done = call("cancel", OWN.uuid)
+    assert done.status == 1
+    assert f"the daemon ignores incident {OWN.uuid}: its record is unconfirmed" in done.err
 
 
 def test_without_the_key_nothing_is_claimed_about_signatures(call: Caller, key: Path) -> None:
@@ -101,7 +110,7 @@ def test_by_rapi_nothing_is_claimed_about_signatures(
     """The key that is here may be another cluster's."""
     with cluster.reached(tmp_path, "rapi") as options:
         assert Caller(front, options).signatures() == states("not checked", "not checked")
-        done = front("incident", "adopt", "--all", *options)
+        done = front("incident", "confirm", OWN.uuid, *options)
     assert done.status == 2
     assert "unrecognized arguments: --rapi" in done.err
 
@@ -110,50 +119,33 @@ def test_by_rapi_nothing_is_claimed_about_signatures(
 def test_what_is_ignored_is_not_changed(call: Caller, cluster: Recorded, word: str) -> None:
     done = call(word, OTHER.uuid)
     assert done.status == 1
-    assert f"the daemon ignores incident {OTHER.uuid}: its record is not signed" in done.err
+    assert f"the daemon ignores incident {OTHER.uuid}: its record is ignored" in done.err
     assert cluster.done == []
 
 
-@pytest.mark.parametrize("words", [[OTHER.uuid], ["--all"]])
-def test_adopt(call: Caller, cluster: Recorded, words: list[str]) -> None:
-    done = call("adopt", *words)
+def test_confirm(call: Caller, cluster: Recorded) -> None:
+    """It is signed again, and nothing of it is lost."""
+    again = f"Nothing to do: the daemon uses the record of incident {OWN.uuid}.\n"
+    assert call("confirm", OWN.uuid).out == again
+    put_back(cluster, OWN.uuid)
+    done = call("confirm", OWN.uuid[:13])
     assert (done.status, done.err) == (0, "")
-    assert done.out == f"Signed the record of incident {OTHER.uuid} of node2.lab.\n"
-    assert call.signatures() == states("valid", "valid")
-    known = open_record(OTHER.uuid, trail(cluster, OTHER.uuid)[1], KEY).incident
-    assert (known.status, known.observed_since > NOW) == ("noted", True)
-    assert call("adopt", "--all").out == "Nothing to do: no record is ignored.\n"
-    again = call("adopt", OTHER.uuid).out
-    assert again == f"Nothing to do: the record of incident {OTHER.uuid} is signed.\n"
+    assert done.out == (
+        f"The record of incident {OWN.uuid} of {OWN.node_name} is used from now on.\n"
+    )
+    assert call.signatures() == states("valid", "ignored")
+    known = open_record(OWN.uuid, trail(cluster, OWN.uuid)[1], KEY).incident
+    assert known == OWN.bounded()._replace(observed_since=known.observed_since)
+    assert call("confirm", OWN.uuid).out == again
 
 
-def test_the_daemon_accepts_what_was_adopted(
-    call: Caller, cluster: Recorded, tmp_path: Path
-) -> None:
-    """Its counter is higher than those that the daemon has seen."""
-    highest = 2**62
-    Counters(str(tmp_path / "counters")).wrote("another", highest)
-    assert call("adopt", OTHER.uuid).status == 0
-    assert open_record(OTHER.uuid, trail(cluster, OTHER.uuid)[1], KEY).counter > highest
-
-
-def test_adopt_after_the_key_was_renewed(call: Caller, key: Path) -> None:
+def test_what_is_not_signed_cannot_be_confirmed(call: Caller, cluster: Recorded, key: Path) -> None:
+    """Anyone may have written it; after the key was renewed, of what was signed before as well."""
+    before = trail(cluster, OTHER.uuid)
+    done = call("confirm", OTHER.uuid)
+    assert done.status == 1
+    assert f"incident {OTHER.uuid} cannot be confirmed: it is not signed" in done.err
     key.write_bytes(b"another key 0123456789\n")
     assert call.signatures() == states("ignored", "ignored")
-    assert len(call("adopt", "--all").out.splitlines()) == 2
-    assert call.signatures() == states("valid", "valid")
-
-
-def test_a_record_that_cannot_be_adopted(call: Caller, cluster: Recorded) -> None:
-    text = trail(cluster, OTHER.uuid)[1]
-    trail(cluster, OTHER.uuid)[1] = text.replace(OTHER.uuid, OWN.uuid)
-    done = call("adopt", "--all")
-    assert done.status == 1
-    assert f"its rule has a copy of the record of incident {OWN.uuid}" in done.err
-    trail(cluster, OTHER.uuid)[1] = unsigned(OTHER._replace(action="live-repair")).reasons[0].text
-    assert "its object does not request its action live-repair" in call("adopt", "--all").err
-
-
-def test_adopt_without_incidents_or_with_both(call: Caller) -> None:
-    assert "name incidents, or use --all" in call("adopt").err
-    assert "name incidents, or use --all" in call("adopt", "--all", OTHER.uuid).err
+    assert "its signature is not made with the cluster's key" in call("confirm", OWN.uuid).err
+    assert trail(cluster, OTHER.uuid) == before

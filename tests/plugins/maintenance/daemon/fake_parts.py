@@ -15,10 +15,11 @@ from ganeti_steward.core.model.opcodes import Job
 from ganeti_steward.plugins.maintenance.confd.choice import Mastership, Vote
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.daemon.mastership import NotMaster
-from ganeti_steward.plugins.maintenance.daemon.parts import Parts, Round
+from ganeti_steward.plugins.maintenance.daemon.parts import Observers, Parts, Round
 from ganeti_steward.plugins.maintenance.daemon.rounds import Rounds
 from ganeti_steward.plugins.maintenance.daemon.wakeup import Signals, Wakeup
-from ganeti_steward.plugins.maintenance.edges.store import RecordFault, Records
+from ganeti_steward.plugins.maintenance.edges.judge import RecordFault
+from ganeti_steward.plugins.maintenance.edges.store import Records
 from ganeti_steward.plugins.maintenance.engine.decision import (
     Change,
     CommandResult,
@@ -97,7 +98,7 @@ class Fakes:
             agents=_Agents(self),
             planner=self.plan,
             step=self.step,
-            observers=[self.rounds_reported.append],
+            observers=Observers({"the test": self.rounds_reported.append}),
             reload=lambda: self.settings,
             runtime=Runtime(clock=lambda: NOW),
         )

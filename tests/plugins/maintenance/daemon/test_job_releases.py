@@ -18,11 +18,20 @@ from standin_server import serving
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.luxi import Luxi
-from ganeti_steward.plugins.filters.actions.changes import Releases
+from ganeti_steward.plugins.filters.actions.changes import RELEASE, JobChange, Releases
+from ganeti_steward.plugins.maintenance.confd.choice import Vote
 from ganeti_steward.plugins.maintenance.config import Maintd
-from ganeti_steward.plugins.maintenance.daemon.job_releases import JobReleases
+from ganeti_steward.plugins.maintenance.daemon.job_releases import (
+    AtOnce,
+    Beside,
+    JobReleases,
+    Question,
+    Released,
+)
 from ganeti_steward.plugins.maintenance.daemon.parts import Round
+from ganeti_steward.plugins.maintenance.runtime import Runtime
 from ganeti_steward.plugins.model.filter_action import Facts
+from ganeti_steward.plugins.model.task import Held
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -218,7 +227,8 @@ def approving(queue: Queue, fakes: Fakes) -> Callable[..., Round]:
     def run(mode: str = "act", *more: str) -> Round:
         master = worlds.node("n1", master=True)
         fakes.world = worlds.world([master], cluster_tags=tags | set(more))
-        return fakes.rounds(Maintd(mode=mode), releasing=queue.releases).round()
+        releasing = AtOnce(queue.releases, fakes.vote, lambda: fakes.signals.stopping)
+        return fakes.rounds(Maintd(mode=mode), releasing=releasing).round()
 
     return run
 
@@ -272,3 +282,126 @@ def test_a_fault_holds_all_jobs_and_the_round_goes_on(
     assert [one.brake for one in outcome.held] == ["filter-action"]
     assert outcome.held[0].sentence.startswith("jobs that filter rules hold stay held: ")
     assert queue.status(1) == "queued"
+
+
+# -- beside the rounds
+
+
+class Threads:
+    """Threads that end when they are let."""
+
+    def __init__(self) -> None:
+        self.work: list[Callable[[], None]] = []
+        self.now, self.woken = 0.0, 0
+        self.alive = False
+
+    def start(self, name: str, work: Callable[[], None]) -> Threads:
+        assert name == "held jobs"
+        self.work.append(work)
+        self.alive = True
+        return self
+
+    def is_alive(self) -> bool:
+        return self.alive
+
+    def join(self, timeout: float | None = None) -> None:
+        raise AssertionError("a round waits")
+
+    def wake(self) -> None:
+        self.woken += 1
+
+    def end(self) -> None:
+        self.work.pop()()
+        self.alive = False
+
+    def beside(self, answers: list[Released | Exception]) -> Beside:
+        def answer(question: Question) -> Released:
+            found = answers.pop(0)
+            if isinstance(found, Exception):
+                raise found
+            return found
+
+        runtime = Runtime(monotonic=lambda: self.now, start=self.start)
+        return Beside(answer, self.wake, runtime)
+
+
+QUESTION = Question(Facts(0), "act", frozenset())
+LATE = Held(A, "filter-action", "OPEN holds job 1: it is closed")
+DONE = JobChange(RELEASE, 2, A, "u", 49, "it is open")
+
+
+def test_a_round_does_not_wait() -> None:
+    """It gets what was done before it, once; what is held is reported in each round."""
+    threads = Threads()
+    beside = threads.beside([Released((DONE,), (LATE,)), Released(held=(LATE,))])
+    assert beside(QUESTION) == Released()
+    threads.now = 25.0
+    ((subject, brake, sentence, *_),) = beside(QUESTION).held
+    assert (subject, brake) == ("cluster", "round")
+    assert sentence == "the decision about held jobs takes 25 s so far; they stay held"
+    assert len(threads.work) == 1
+    threads.end()
+    assert threads.woken == 1
+    assert beside(QUESTION) == Released((DONE,), (LATE,))
+    threads.now = 60.0
+    assert [one.sentence for one in beside(QUESTION).held] == [
+        LATE.sentence,
+        "the decision about held jobs takes 35 s so far; they stay held",
+    ]
+    threads.end()
+    assert beside(QUESTION) == Released(held=(LATE,))
+    assert threads.woken == 1
+
+
+def test_a_fault_of_the_thread_is_reported() -> None:
+    threads = Threads()
+    beside = threads.beside([ZeroDivisionError("x"), Released()])
+    beside(QUESTION)
+    threads.end()
+    ((_, brake, sentence, *_),) = beside(QUESTION).held
+    assert (brake, sentence.partition(": ")[0]) == (
+        "filter-action",
+        "jobs that filter rules hold stay held",
+    )
+    threads.end()
+    assert beside(QUESTION) == Released()
+
+
+def test_a_lost_vote_ends_the_next_round(queue: Queue, fakes: Fakes) -> None:
+    threads = Threads()
+    beside = threads.beside([Released(lost="n2 is the master"), Released()])
+    rounds = fakes.rounds(Maintd(mode="act"), releasing=beside)
+    assert rounds.round().lost == ""
+    threads.end()
+    assert threads.woken == 1
+    assert rounds.round().lost == "n2 is the master"
+
+
+def test_a_decision_has_an_end(queue: Queue) -> None:
+    """Its time is over; the jobs stay held, and are released when there is time."""
+    queue.hold("WINDOW 00:00-24:00")
+    number = queue.submit()
+    now = iter([0.0, 30.0])
+    queue.releases = JobReleases(queue.luxi, Config, lambda: next(now, 0.0))
+    late = queue.round()
+    assert [one.sentence for one in late.held] == [
+        "the work of one decision was not enough for job 1; the next rounds go on with what is left"
+    ]
+    assert queue.status(number) == "queued"
+    queue.round()
+    assert queue.status(number) == "success"
+
+
+def test_a_pause_that_comes_during_the_decision(queue: Queue, fakes: Fakes) -> None:
+    """The tags of the question are older."""
+    queue.hold("WINDOW 00:00-24:00")
+    number = queue.submit()
+
+    def vote() -> Vote:
+        queue.stand_in.ganeti.info["tags"] = ["maintd:pause:not-now"]
+        return fakes.vote()
+
+    found = AtOnce(queue.releases, vote, lambda: False)(QUESTION)
+    assert found.done == ()
+    assert [one.brake for one in found.held] == ["pause"]
+    assert queue.status(number) == "queued"

@@ -5,15 +5,16 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import clusters
 import pytest
 from fake_parts import Fakes
+from programs import wait_until
 from records import signing_store
 from standin import StandIn
 from standin_server import process, serving
-from thorough import often
 from worlds import incident
 
 from ganeti_steward.core.ganeti.luxi import Luxi
@@ -28,8 +29,6 @@ from ganeti_steward.plugins.model.incident import Incident
 from ganeti_steward.plugins.model.task import Task
 from ganeti_steward.plugins.model.world import Reported, World
 
-#: s from the allocation of a number until the job is stored.
-LATE = often(4.0, 90.0)
 CLUSTER = clusters.generate("--nodes=3", "--groups=1", "--mix=drbd=1")
 ILL = incident("n2")
 DRAIN = Task(
@@ -74,27 +73,42 @@ def daemon(
     )
 
 
+@contextmanager
+def late(luxi: Luxi) -> Iterator[None]:
+    """Jobs that are submitted meanwhile are stored only after the end of the block."""
+    luxi.call("test.late", 3600)
+    try:
+        yield
+    finally:
+        luxi.call("test.late", 0)
+
+
+def wait_until_taken(luxi: Luxi) -> None:
+    """Wait until luxid has the only submission."""
+    wait_until(lambda: len(luxi.call("test.submitted")) == 1, "the submission")
+
+
 def known(luxi: Luxi) -> Incident:
     (found,) = signing_store(luxi).read_all().incidents.values()
     return found
 
 
-@pytest.mark.parametrize("reading", [0.0, 3.0])
+@pytest.mark.parametrize("reading", [0.0, 1.2])
 def test_an_answer_that_takes_longer_than_a_round_waits(
     reading: float, fakes: Fakes, tmp_path: Path
 ) -> None:
     stand_in = StandIn(CLUSTER)
     stand_in.pace(3600)
-    stand_in.late = LATE
     with serving(tmp_path, stand_in) as luxi:
         rounds = daemon(fakes, luxi, reading=reading)
-        first = rounds.round()
-        assert any("the answer is waited for" in one.sentence for one in first.held)
-        until = time.monotonic() + LATE + 20
-        while not known(luxi).jobs and time.monotonic() < until:
-            held = {one.brake: one.sentence for one in rounds.round().held}
-            assert "running" in held, held
-            time.sleep(0.2)
+        with late(luxi):
+            first = rounds.round()
+            assert any("the answer is waited for" in one.sentence for one in first.held)
+            for _ in range(2):
+                held = {one.brake: one.sentence for one in rounds.round().held}
+                assert "running" in held, held
+                assert known(luxi).jobs == ()
+        wait_until(lambda: rounds.round() and known(luxi).jobs, "the answer")
         assert known(luxi).jobs == (1,)
         rounds.round()
     assert len(stand_in.submissions) == 1
@@ -106,15 +120,17 @@ def test_a_daemon_that_is_killed_meanwhile(notes: bool, fakes: Fakes, tmp_path: 
     kept = str(tmp_path / "notes") if notes else ""
     with process(tmp_path, CLUSTER) as luxi:
         luxi.call("test.pace", 3600)
-        luxi.call("test.late", LATE)
-        # Its thread goes on, as luxid does; nothing reads what it gets to know.
-        daemon(fakes, luxi, wait=0, notes=kept).round()
-        began, rounds = time.monotonic(), daemon(fakes, luxi, notes=kept)
-        waited = set[str]()
-        while not known(luxi).jobs and time.monotonic() < began + LATE + 20:
-            waited |= {one.sentence for one in rounds.round().held if one.brake == "lookup"}
+        with late(luxi):
+            # Its thread goes on, as luxid does; nothing reads what it gets to know.
+            daemon(fakes, luxi, wait=0, notes=kept).round()
+            wait_until_taken(luxi)
+            rounds = daemon(fakes, luxi, notes=kept)
+            for _ in range(2):
+                held = {one.brake: one.sentence for one in rounds.round().held}
+                assert "connections to luxid that were open when the daemon" in held["lookup"]
+                assert known(luxi).jobs == ()
+        wait_until(lambda: rounds.round() and known(luxi).jobs, "the job")
         assert known(luxi).jobs == (1,)
-        assert any("connections to luxid that were open when the daemon" in one for one in waited)
         rounds.round()
         assert len(luxi.call("test.submitted")) == 1
 
@@ -150,24 +166,24 @@ def test_a_deleted_record_while_luxid_takes_its_job(fakes: Fakes, tmp_path: Path
     """The node gets a new incident; what the job uses is reserved before it is in the queue."""
     stand_in = StandIn(CLUSTER)
     stand_in.pace(3600)
-    stand_in.late = LATE
     with serving(tmp_path, stand_in) as luxi:
         rounds = daemon(fakes, luxi)
-        rounds.round()
-        signing_store(luxi).remove(known(luxi).uuid)
-        until = time.monotonic() + LATE + 20
-        while not stand_in.queue.rows and time.monotonic() < until:
-            assert {"orphan", "reserved"} <= {one.brake for one in rounds.round().held}
-            time.sleep(0.2)
+        with late(luxi):
+            rounds.round()
+            signing_store(luxi).remove(known(luxi).uuid)
+            for _ in range(2):
+                assert {"orphan", "reserved"} <= {one.brake for one in rounds.round().held}
+        wait_until(lambda: stand_in.queue.rows, "the job")
         held = {one.brake: one.sentence for one in rounds.round().held}
         assert held["orphan"].startswith("job 1 of incident ")
         assert "n2" in held["reserved"]
         assert len(stand_in.submissions) == 1
         stand_in.pace(0)
         stand_in.clock = lambda: time.time_ns() + 3600 * 10**9
-        rounds.round()
-        rounds.round()
-        assert len(stand_in.submissions) == 2
+        with late(luxi):
+            rounds.round()
+            rounds.round()
+            assert len(stand_in.submissions) == 2
 
 
 def test_a_deleted_record_and_a_daemon_that_is_killed_meanwhile(
@@ -178,14 +194,12 @@ def test_a_deleted_record_and_a_daemon_that_is_killed_meanwhile(
     CallNotes(kept).forget_before()
     with process(tmp_path, CLUSTER) as luxi:
         luxi.call("test.pace", 3600)
-        luxi.call("test.late", LATE)
-        daemon(fakes, luxi, wait=0, notes=kept).round()
-        signing_store(luxi).remove(known(luxi).uuid)
-        rounds, held = daemon(fakes, luxi, notes=kept), set[str]()
-        until = time.monotonic() + LATE + 20
-        while not luxi.rows("job", ("id",)) and time.monotonic() < until:
-            held |= {one.brake for one in rounds.round().held}
-        assert "lookup" in held
-        held |= {one.brake for one in rounds.round().held}
-        assert held >= {"orphan", "reserved"}
+        with late(luxi):
+            daemon(fakes, luxi, wait=0, notes=kept).round()
+            wait_until_taken(luxi)
+            signing_store(luxi).remove(known(luxi).uuid)
+            rounds = daemon(fakes, luxi, notes=kept)
+            assert "lookup" in {one.brake for one in rounds.round().held}
+        wait_until(lambda: luxi.rows("job", ("id",)), "the job")
+        assert {"orphan", "reserved"} <= {one.brake for one in rounds.round().held}
         assert len(luxi.call("test.submitted")) == 1

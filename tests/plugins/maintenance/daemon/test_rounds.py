@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-import signal
 from collections.abc import Iterator, Sequence
+from errno import ENOSPC, EPIPE
 
 import pytest
 from fake_parts import (
@@ -24,8 +24,8 @@ from worlds import NOW
 from ganeti_steward.core.model.opcodes import Job
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.daemon.mastership import NotMaster
-from ganeti_steward.plugins.maintenance.daemon.wakeup import DaemonStopped
-from ganeti_steward.plugins.maintenance.edges.store import RecordFault
+from ganeti_steward.plugins.maintenance.daemon.parts import Observers
+from ganeti_steward.plugins.maintenance.edges.judge import RecordFault
 from ganeti_steward.plugins.maintenance.engine.decision import (
     CommandResult,
     Decision,
@@ -290,17 +290,27 @@ def planned_by(fakes: Fakes) -> Sequence[PluginPlan]:
 
 
 def test_an_observer_that_raises_ends_nothing(fakes: Fakes) -> None:
-    def broken(_: object) -> None:
-        raise ValueError
+    """Neither one of rounds nor one of steps, whatever it raises."""
 
-    rounds = fakes.rounds(observers=[broken, fakes.rounds_reported.append])
-    fakes.meanwhile["step"] = lambda: os.kill(os.getpid(), signal.SIGTERM)
-    with pytest.raises(DaemonStopped):
-        rounds.run()
-    fakes.meanwhile = {}
-    fakes.signals.stopping = False
-    rounds._report(rounds.round())
-    assert len(fakes.rounds_reported) == 1
+    def broken(*_: object) -> None:
+        raise failures.pop(0)
+
+    failures: list[Exception] = []
+    observers = Observers(
+        {"this fails": broken, "the test": fakes.rounds_reported.append}, {"that fails": broken}
+    )
+    deciding(fakes, starting(A), starting(B))
+    rounds = fakes.rounds(observers=observers)
+    full = OSError(ENOSPC, os.strerror(ENOSPC))
+    for one in (full, BrokenPipeError(EPIPE, os.strerror(EPIPE)), ValueError("no"), MemoryError()):
+        failures += [one, one]
+        observers.round(rounds.round())
+        that, this = observers.problems
+        fault = one.strerror if isinstance(one, OSError) else f"{type(one).__name__}: {one}"
+        assert that.sentence.startswith(f"that fails: {fault} (")
+        assert this.sentence.startswith(f"this fails: {fault} (")
+    assert [outcome.fault for outcome in fakes.rounds_reported] == [""] * 4
+    assert [len(outcome.started) for outcome in fakes.rounds_reported] == [1, 1, 0, 0]
 
 
 # Repair commands

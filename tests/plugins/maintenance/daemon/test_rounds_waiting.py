@@ -25,6 +25,7 @@ from worlds import incident
 
 from ganeti_steward.core.model.job_state import SUCCESS, JobState
 from ganeti_steward.plugins.maintenance.config import Maintd
+from ganeti_steward.plugins.maintenance.daemon.parts import Observers
 from ganeti_steward.plugins.maintenance.daemon.wakeup import DaemonStopped
 from ganeti_steward.plugins.maintenance.engine.decision import (
     Decision,
@@ -121,7 +122,10 @@ def test_a_queue_that_does_not_answer_ends_no_wait(fakes: Fakes) -> None:
 def test_a_reload_changes_the_settings_of_the_next_round(fakes: Fakes) -> None:
     used: list[float] = []
     rounds = fakes.rounds(
-        Maintd(round_interval=60), record=lambda _, settings: used.append(settings.hold_time)
+        Maintd(round_interval=60),
+        observers=Observers(
+            steps={"the test": lambda _, settings: used.append(settings.hold_time)}
+        ),
     )
     fakes.settings = Maintd(hold_time=7)
 

@@ -10,7 +10,7 @@ from worlds import NOW, incident
 
 from ganeti_steward.core.model.job_state import JobState
 from ganeti_steward.plugins.maintenance.config import Maintd
-from ganeti_steward.plugins.maintenance.edges.store import RecordFault
+from ganeti_steward.plugins.maintenance.edges.judge import RecordFault
 from ganeti_steward.plugins.maintenance.engine.decision import Decision, Lasting, RoutineStarted
 from ganeti_steward.plugins.maintenance.engine.step import step
 from ganeti_steward.plugins.maintenance.queue.calls import TaskOutcome

@@ -7,11 +7,11 @@ import re
 import pytest
 from paths import ROOT
 from prometheus_client.parser import text_string_to_metric_families
-from statuses import NOW, STATUS
+from statuses import DONE, NOW, STATUS
 
 from ganeti_steward.plugins.maintenance.edges import answers, metrics, poll
 from ganeti_steward.plugins.maintenance.edges.status import Status
-from ganeti_steward.plugins.model.incident import STATUSES
+from ganeti_steward.plugins.model.incident import MAINTENANCE, STATES
 from ganeti_steward.plugins.model.task import Held
 
 PAGE = (ROOT / "docs" / "reference" / "maintd-status.md").read_text()
@@ -30,7 +30,7 @@ def values(status: Status) -> dict[str, float]:
 
 def test_all_figures() -> None:
     assert values(STATUS) == {
-        **{f"incidents {status}": 0 for status in STATUSES},
+        **{f"incidents {status}": 0 for status in STATES},
         "incidents pending": 1,
         "incidents failed": 1,
         "incidents_stuck": 1,
@@ -39,6 +39,9 @@ def test_all_figures() -> None:
         "nodes silent": 1,
         "nodes refused": 1,
         "nodes unknown": 1,
+        "candidates same": 1,
+        "candidates differs": 1,
+        "candidates not-known": 1,
         "held stuck": 1,
         "held pause": 1,
         "acting": 1,
@@ -54,6 +57,13 @@ def test_all_figures() -> None:
         "poll_ended_timestamp_seconds": NOW / 10**9 - 1,
         "round_failed": 0,
     }, "add a new metric here, and to plugins/maintenance/edges/metrics.py"
+
+
+def test_what_is_dealt_with_does_not_wait_for_an_acknowledgement() -> None:
+    """Of a maintenance that is over, as of an acknowledged repair, nothing is left to be done."""
+    over = DONE._replace(status="completed", acknowledged=True, action=MAINTENANCE)
+    found = values(Status(NOW, incidents=(over, DONE._replace(status="completed"))))
+    assert (found["incidents completed"], found["incidents acknowledged"]) == (1, 1)
 
 
 def test_at_the_start() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -311,6 +312,21 @@ def commands() -> Iterator[Path]:
         yield path
 
 
+def test_restarts_of_the_daemon_do_not_make_it_wait_longer() -> None:
+    """Twice the limit after it was handed over nothing more is expected of any query."""
+    fake = Fake(CommandEnd(0), NotConnected("no route"))
+    old = SUBMISSION._replace(at=(AT - 601) * 10**9)
+    fake.known(old)
+    assert fake.woken.wait(300)
+    assert fake.known(old)["s1"].state == UNCERTAIN
+    young = Fake(CommandEnd(0), NotConnected("no route"))
+    recent = SUBMISSION._replace(at=(AT - 599) * 10**9)
+    young.known(recent)
+    while not young.questions:
+        young.woken.wait(0.01)
+    assert young.known(recent).get("s1", LOST._replace(state=NOT_KNOWN)).state == NOT_KNOWN
+
+
 def runner_of(agent: Agent) -> tuple[RepairRunner, Target]:
     """Another process of the daemon, and its node."""
     settings, key = Maintd(agent_port=agent.port), KeyFile(str(agent.key_file))
@@ -342,11 +358,12 @@ def test_the_real_agent(tmp_path: Path, commands: Path) -> None:
         first.start("s1", target, COMMAND, ORIGINAL)
         wait_until(lambda: notes(path), "the command")
         second, _ = runner_of(agent)
-        second.results([(SUBMISSION, target)])
+        submission = SUBMISSION._replace(at=time.time_ns())
+        second.results([(submission, target)])
         go_on.touch()
         third, _ = runner_of(agent)
         for runner in (first, second, third):
-            assert result(runner, target, SUBMISSION) == DONE
+            assert result(runner, target, submission) == DONE
     assert notes(path).encode() == ORIGINAL
 
 

@@ -90,6 +90,20 @@ def test_each_job_is_read_once(stand_in: StandIn, luxi: Luxi) -> None:
     assert looks == [[">", "id", 0]] * 4 + [[">", "id", 2]]
 
 
+def test_numbers_that_are_given_out_again(stand_in: StandIn, luxi: Luxi) -> None:
+    """The jobs of the last time are forgotten with their numbers."""
+    submit([], {}, signing_store(luxi), luxi, [WORK])
+    given = [0]
+    jobs, now = RoutineJobs(luxi, lambda: True, lambda: given[0]), stand_in.clock()
+    first = jobs.look(now).jobs
+    stand_in.queue.last = 0
+    submit([], {}, signing_store(luxi), luxi, [WORK])
+    given[0] = 2
+    second = jobs.look(now).jobs
+    assert [one.number for one in first] == [one.number for one in second] == [1, 2]
+    assert all(old.submitted < new.submitted for old, new in zip(first, second, strict=True))
+
+
 def test_jobs_of_an_earlier_daemon_are_waited_for(stand_in: StandIn, luxi: Luxi) -> None:
     """Luxid stores them while this one begins."""
     over = [False]

@@ -1,21 +1,23 @@
-"""Records that others have written, copied, changed or put back, and those of other versions."""
+"""Records that others have written, copied, changed or put back."""
 
 from __future__ import annotations
 
 import ast
 import json
+from collections.abc import Callable
+from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from confd_servers import KEY
 from records import (
     FIRST,
     LATER,
-    NODE,
     SECOND,
     ignored,
     members,
+    noted,
     put,
     recorded,
     signed_members,
@@ -24,18 +26,23 @@ from records import (
     write,
 )
 
+from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.luxi import Luxi
 from ganeti_steward.core.ganeti.signing import digest
 from ganeti_steward.plugins.filters.filter_rules import FilterRule, FilterRules
-from ganeti_steward.plugins.maintenance.edges.counters import Counters
+from ganeti_steward.plugins.filters.rule_notes import same_effect
+from ganeti_steward.plugins.maintenance.edges.record import Stamp
 from ganeti_steward.plugins.maintenance.edges.store import Store
 from ganeti_steward.plugins.model.incident import (
+    ACKNOWLEDGED,
+    ACTIONS,
+    CANCELED,
     COMPLETED,
     FAILED,
     MAINTENANCE,
-    NOTED,
     PENDING,
+    STATES,
     Incident,
     Maintenance,
     Submission,
@@ -65,9 +72,9 @@ FORGED = "its signature is not made with the cluster's key for this rule"
     [
         (signed_members(members(FIRST), OTHER_KEY), FORGED),
         (signed_members(members(FIRST)).replace("node2.lab", "node3.lab"), FORGED),
-        (signed_members(members(FIRST)).replace('"counter": ', '"counter": 1'), FORGED),
+        (signed_members(members(FIRST)).replace('"job": ', '"job": 1'), FORGED),
         (signed_members(members(SECOND)), FORGED),
-        (json.dumps(members(FIRST)), FORGED),
+        (json.dumps(members(FIRST)), "it is not signed"),
         (json.dumps({**members(FIRST), "hmac": digest(KEY, "", "")}), FORGED),
         ("{", "it is not JSON: "),
         ("x", "it is not JSON: "),
@@ -98,40 +105,37 @@ def test_a_copy_in_another_rule_is_ignored(stand_in: StandIn, luxi: Luxi, store:
     assert (found.faults, [one.uuid for one in found.notes]) == ((), [SECOND.uuid])
 
 
-@pytest.mark.parametrize("restarted", [False, True])
-def test_a_record_that_was_deleted_cannot_be_put_back(
-    luxi: Luxi, tmp_path: Path, restarted: bool
-) -> None:
-    """Neither by the daemon that has deleted it, nor by the next one, nor where others have."""
-    path = str(tmp_path / "counters")
-    store = signing_store(luxi, counters=Counters(path), clock=lambda: LATER)
-    for delete in ("remove", "delete_filter"):
+OLDER = "it is an older one, that was replaced or removed before"
+
+
+def another_job(stand_in: StandIn) -> None:
+    """A job of anyone, as the watcher has one every five minutes."""
+    stand_in.queue.allocate(1)
+
+
+def test_a_running_daemon_ignores_what_was_deleted(luxi: Luxi, store: Store) -> None:
+    """Even where the cluster has had no other job: neither what it has deleted, nor others."""
+    for delete in (store.remove, luxi.delete_filter):
         store.write(FIRST)
         old = FilterRules(luxi).read().rules[0]
         store.read_all(rewrite=True)
-        getattr(store if delete == "remove" else luxi, delete)(FIRST.uuid)
+        delete(FIRST.uuid)
         store.read_all(rewrite=True)
-        if restarted:
-            store = signing_store(luxi, counters=Counters(path), clock=lambda: LATER)
         write(luxi, old)
-        assert ignored(store.read_all(rewrite=True)) == [
-            "it is an older one, that was replaced or removed before"
-        ]
+        assert ignored(store.read_all(rewrite=True)) == [OLDER]
 
 
-@pytest.mark.parametrize("restarted", [False, True])
 @pytest.mark.parametrize("removed", [False, True])
 def test_a_record_whose_writing_was_not_answered(
-    luxi: Luxi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, restarted: bool, removed: bool
+    stand_in: StandIn, luxi: Luxi, store: Store, monkeypatch: pytest.MonkeyPatch, removed: bool
 ) -> None:
-    """It counts, also where others were written before it came, unless it was removed."""
-    path, unanswered = str(tmp_path / "counters"), list[FilterRule]()
+    """It is used, even where others were written before it came, unless it was removed."""
+    unanswered = list[FilterRule]()
 
     def write_later(self: FilterRules, rule: FilterRule) -> str:
         unanswered.append(rule)
         raise StewardError("no answer")
 
-    store = signing_store(luxi, counters=Counters(path), clock=lambda: LATER)
     with monkeypatch.context() as patched:
         patched.setattr(FilterRules, "write", write_later)
         with pytest.raises(StewardError, match="no answer"):
@@ -140,40 +144,290 @@ def test_a_record_whose_writing_was_not_answered(
     store.read_all()
     if removed:
         store.remove(FIRST.uuid)
+    another_job(stand_in)
     write(luxi, unanswered[-1])
-    if restarted:
-        store = signing_store(luxi, counters=Counters(path), clock=lambda: LATER)
     found = store.read_all(rewrite=True)
     assert (FIRST.uuid in found.incidents) != removed
     assert len(found.notes) == removed
+    assert (FIRST.uuid in signing_store(luxi).read_all().incidents) != removed
 
 
-@pytest.mark.parametrize("restarted", [False, True])
 def test_an_older_record_does_not_replace_a_newer_one(
-    stand_in: StandIn, luxi: Luxi, tmp_path: Path, restarted: bool
+    stand_in: StandIn, luxi: Luxi, store: Store
 ) -> None:
-    """A running daemon writes its own back; one that was started since knows that it is old."""
-    path = str(tmp_path / "counters")
-    store = signing_store(luxi, counters=Counters(path), clock=lambda: LATER)
     store.write(FIRST)
     old = text_of(stand_in, FIRST.uuid)
     done = FIRST._replace(status=COMPLETED)
     store.write(done)
-    if restarted:
-        store = signing_store(luxi, counters=Counters(path), clock=lambda: LATER)
     put(stand_in, FIRST.uuid, old)
-    if restarted:
-        assert len(ignored(store.read_all(rewrite=True))) == 1
-        return
     assert store.read_all().incidents == {done.uuid: done}
     assert text_of(stand_in, FIRST.uuid) == old, "without a won vote nothing is written"
     records = store.read_all(rewrite=True)
     assert records.incidents == {done.uuid: done}
-    assert "written back as it was, for others have changed it: it is an older" in (
+    assert f"written back as it was, because another user has changed it: {OLDER}" in (
         records.notes[0].text
     )
     assert signing_store(luxi).read_all() == ({done.uuid: done}, (), ())
     assert store.read_all(rewrite=True).notes == ()
+
+
+# Failovers: a daemon begins that knows nothing but what the configuration has
+
+
+def of_each_state() -> list[Incident]:
+    """Every kind of incident in every state that its record can have."""
+    found = list[Incident]()
+    for action, state in product(ACTIONS[1:], STATES):
+        request = Maintenance("stop", work="power", ready=True) if action == MAINTENANCE else None
+        original = canonical({"status": action})
+        one = noted(len(found) + 1, original=original)._replace(action=action, maintenance=request)
+        acknowledged = state == ACKNOWLEDGED
+        status = STATES[state].status
+        begun = (Submission("s", "move", (), (), 5, jobs=(7,)),) if status == PENDING else ()
+        one = one._replace(
+            status=status, acknowledged=acknowledged, open=begun, tagged=acknowledged
+        )
+        found.append(one)
+    return found
+
+
+KINDS: Final = of_each_state()
+NAMES: Final = [f"{one.action} {one.state_name}" for one in KINDS]
+
+
+@pytest.mark.parametrize("incident", KINDS, ids=NAMES)
+def test_a_failover_changes_no_record(stand_in: StandIn, luxi: Luxi, incident: Incident) -> None:
+    """No person is needed: the next daemon goes on, and the one after it."""
+    another_job(stand_in)
+    signing_store(luxi).write(incident)
+    another_job(stand_in)
+    assert signing_store(luxi).read_all(rewrite=True) == ({incident.uuid: incident}, (), ())
+    another_job(stand_in)
+    assert signing_store(luxi).read_all(rewrite=True) == ({incident.uuid: incident}, (), ())
+
+
+def canceled_by_daemon(store: Store, incident: Incident) -> None:
+    store.write(incident._replace(status=CANCELED, acknowledged=False, open=()))
+
+
+def forgotten_by_daemon(store: Store, incident: Incident) -> None:
+    canceled_by_daemon(store, incident)
+    store.remove(incident.uuid)
+
+
+@pytest.mark.parametrize("end", [canceled_by_daemon, forgotten_by_daemon])
+@pytest.mark.parametrize("running", [True, False], ids=["daemon-goes-on", "failover"])
+@pytest.mark.parametrize("incident", KINDS, ids=NAMES)
+def test_what_was_put_back_is_not_begun_again(
+    stand_in: StandIn,
+    luxi: Luxi,
+    incident: Incident,
+    running: bool,
+    end: Callable[[Store, Incident], None],
+) -> None:
+    """A rule that a reader of RAPI has kept, written by someone without the key."""
+    daemon = signing_store(luxi)
+    daemon.write(incident)
+    (kept,) = FilterRules(luxi).read().rules
+    # To cancel it is a job that sets a tag.
+    another_job(stand_in)
+    end(daemon, incident)
+    last = daemon.read_all(rewrite=True).incidents
+    if not running:
+        daemon = signing_store(luxi)
+        assert daemon.read_all(rewrite=True).incidents == last
+    write(luxi, kept)
+    for store in (daemon, signing_store(luxi)):
+        for _ in range(2):
+            assert store.read_all(rewrite=True).incidents == last
+
+
+@pytest.mark.parametrize("incident", KINDS, ids=NAMES)
+def test_what_was_put_back_before_the_daemon_begins(
+    stand_in: StandIn, luxi: Luxi, incident: Incident
+) -> None:
+    """In the place of the newer one: nothing is begun, and a person reads what to do."""
+    daemon = signing_store(luxi)
+    daemon.write(incident)
+    (kept,) = FilterRules(luxi).read().rules
+    another_job(stand_in)
+    canceled_by_daemon(daemon, incident)
+    write(luxi, kept)
+    (found,) = ignored(signing_store(luxi).read_all(rewrite=True))
+    assert found == (
+        "it was signed when the last job was 0, and written when that was 1, so another user may "
+        "have put an old one back; nothing is begun for it until root on the master says that it "
+        f"is the latest one (gnt-steward incident confirm {incident.uuid}); otherwise it can be "
+        f"deleted (gnt-filter delete {incident.uuid})"
+    )
+    signing_store(luxi, clock=lambda: LATER).confirm(incident.uuid)
+    confirmed = incident._replace(observed_since=LATER)
+    assert signing_store(luxi).read_all() == ({incident.uuid: confirmed}, (), ())
+
+
+def test_a_confirmed_record_has_to_last_again(luxi: Luxi) -> None:
+    """Nothing was looked at while it was ignored."""
+    signing_store(luxi).write(FIRST._replace(healthy_since=5))
+    signing_store(luxi, clock=lambda: LATER).confirm(FIRST.uuid)
+    (found,) = signing_store(luxi).read_all().incidents.values()
+    assert (found.observed_since, found.healthy_since, found.silent_since) == (LATER, 5, LATER)
+
+
+def test_a_record_that_others_write_again_unchanged(
+    stand_in: StandIn, luxi: Luxi, store: Store
+) -> None:
+    """The daemon that knows it signs it again, so that the next one need not ask a person."""
+    store.write(FIRST)
+    (kept,) = FilterRules(luxi).read().rules
+    another_job(stand_in)
+    write(luxi, kept)
+    assert len(ignored(signing_store(luxi).read_all())) == 1
+    assert store.read_all(rewrite=True) == ({FIRST.uuid: FIRST}, (), ())
+    assert signing_store(luxi).read_all() == ({FIRST.uuid: FIRST}, (), ())
+
+
+def test_jobs_of_others_while_it_is_written(
+    stand_in: StandIn, luxi: Luxi, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is signed again until its stamp is the number that luxid has noted."""
+    replace, jobs = stand_in.methods["ReplaceFilter"], [1, 1, 0, 0]
+
+    def beside_jobs(*arguments: Any) -> Any:
+        stand_in.queue.allocate(jobs.pop(0))
+        return replace(*arguments)
+
+    monkeypatch.setitem(stand_in.methods, "ReplaceFilter", beside_jobs)
+    store.write(FIRST)
+    assert signing_store(luxi).read_all() == ({FIRST.uuid: FIRST}, (), ())
+    assert jobs == [0], "it was written three times"
+    store.write(FIRST)
+    assert jobs == [], "and once where there was no job meanwhile"
+
+
+def test_a_job_with_every_write(
+    stand_in: StandIn, luxi: Luxi, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The daemon goes on with it, and signs it again in a later round."""
+    replace = stand_in.methods["ReplaceFilter"]
+
+    def beside_jobs(*arguments: Any) -> Any:
+        another_job(stand_in)
+        return replace(*arguments)
+
+    with monkeypatch.context() as patched:
+        patched.setitem(stand_in.methods, "ReplaceFilter", beside_jobs)
+        store.write(FIRST)
+        assert store.read_all(rewrite=True) == ({FIRST.uuid: FIRST}, (), ())
+    assert len(ignored(signing_store(luxi).read_all())) == 1
+    assert store.read_all(rewrite=True) == ({FIRST.uuid: FIRST}, (), ())
+    assert signing_store(luxi).read_all() == ({FIRST.uuid: FIRST}, (), ())
+
+
+@pytest.mark.parametrize("clocks", [(LATER, 5, LATER), (5, LATER, 6), (2**63 - 1, 1, 2**64)])
+def test_no_clock_decides_which_record_is_the_latest(
+    stand_in: StandIn, luxi: Luxi, clocks: tuple[int, ...]
+) -> None:
+    """Of three masters one after the other, whose clocks are a day or centuries apart."""
+    for number, now in enumerate(clocks):
+        store = signing_store(luxi, clock=lambda now=now: now)
+        store.read_all(rewrite=True)
+        store.write(FIRST._replace(note=str(number)))
+        another_job(stand_in)
+    assert signing_store(luxi).read_all().incidents[FIRST.uuid].note == "2"
+
+
+@pytest.mark.parametrize(
+    "stamp", [Stamp(2**63 - 1, 2**63 - 1), Stamp(2**63 - 1, 0), Stamp(1, 2**63 - 1)]
+)
+def test_a_stamp_of_the_far_future(
+    stand_in: StandIn, luxi: Luxi, store: Store, stamp: Stamp
+) -> None:
+    """Only who has the key can sign one; other records are not concerned, and it stays readable."""
+    write(luxi, recorded(FIRST, stamp))
+    store.write(SECOND)
+    known = {SECOND.uuid: SECOND} | ({} if stamp.job else {FIRST.uuid: FIRST})
+    assert store.read_all(rewrite=True).incidents == known
+    if not stamp.job:
+        store.write(FIRST)
+        store.write(FIRST)
+    found = signing_store(luxi).read_all()
+    assert (found.incidents, found.faults) == (known, ())
+    assert [one.text.split(", and")[0] for one in found.notes] == [
+        f"filter rule {FIRST.uuid} is ignored, though it looks like an incident: it was signed "
+        f"when the last job was {stamp.job}"
+    ] * (stamp.job > 0)
+
+
+def test_a_node_that_is_not_the_master_any_more_takes_no_record_for_old(luxi: Luxi) -> None:
+    """What it reads is the configuration of before, which has no record of the new master."""
+    store = signing_store(luxi)
+    store.read_all(rewrite=True)
+    signing_store(luxi).write(FIRST)
+    store.read_all()
+    (of_new_master,) = FilterRules(luxi).read().rules
+    luxi.delete_filter(FIRST.uuid)
+    store.read_all()
+    write(luxi, of_new_master)
+    assert store.read_all(rewrite=True) == ({FIRST.uuid: FIRST}, (), ())
+
+
+# What the rule of a record does
+
+
+def ruined(rule: FilterRule) -> list[FilterRule]:
+    """The same record in rules that are not what a record's must be."""
+    return [
+        rule._replace(action="PAUSE", predicates=()),
+        rule._replace(action="REJECT"),
+        rule._replace(action="RATE_LIMIT", limit=1),
+        rule._replace(priority=0),
+        rule._replace(predicates=()),
+    ]
+
+
+@pytest.mark.parametrize("which", range(5))
+def test_a_rule_that_has_an_effect_is_written_back(luxi: Luxi, store: Store, which: int) -> None:
+    store.write(FIRST)
+    (rule,) = FilterRules(luxi).read().rules
+    write(luxi, ruined(rule)[which])
+    found = store.read_all(rewrite=True)
+    assert found.incidents == {FIRST.uuid: FIRST}
+    assert found.notes[0].text == (
+        f"the record of incident {FIRST.uuid} is written back, because another user has changed "
+        "what its filter rule does"
+    )
+    assert same_effect(FilterRules(luxi).read().rules[0], rule)
+    assert store.read_all(rewrite=True).notes == ()
+
+
+@pytest.mark.parametrize("understood", [True, False])
+@pytest.mark.parametrize("which", range(5))
+def test_a_rule_that_has_an_effect_and_is_not_known(
+    stand_in: StandIn, luxi: Luxi, which: int, understood: bool
+) -> None:
+    """The first daemon of a master takes the effect away, and does not use the record."""
+    signing_store(luxi).write(FIRST)
+    (rule,) = FilterRules(luxi).read().rules
+    another_job(stand_in)
+    write(luxi, ruined(rule)[which])
+    if not understood:
+        put(stand_in, FIRST.uuid, signed_members({**members(FIRST), "version": 3}))
+    store = signing_store(luxi)
+    assert store.read_all().incidents == {}
+    assert not same_effect(FilterRules(luxi).read().rules[0], rule), "the vote was not won"
+    found = store.read_all(rewrite=True)
+    assert found.incidents == {}
+    assert "is written so that it has no effect on jobs" in found.notes[0].text
+    assert same_effect(FilterRules(luxi).read().rules[0], rule)
+    assert len(store.read_all(rewrite=True).notes) == 1
+
+
+def test_a_rule_of_others_that_looks_like_a_record_is_theirs(luxi: Luxi, store: Store) -> None:
+    """Who may write rules can hold all jobs in any case: `filter lint` reports it."""
+    rule = unsigned(FIRST)._replace(action="PAUSE", predicates=())
+    write(luxi, rule)
+    assert ignored(store.read_all(rewrite=True)) == ["it is not signed"]
+    assert same_effect(FilterRules(luxi).read().rules[0], rule)
 
 
 @pytest.mark.parametrize("text", ["{", "", "x", json.dumps(members(FIRST)), None])
@@ -246,120 +500,12 @@ def test_a_renewed_key(stand_in: StandIn, luxi: Luxi) -> None:
     assert later.incidents == {FIRST.uuid: FIRST}
 
 
-# Records of the version before
-
-BEGUN = FIRST._replace(
-    status=PENDING,
-    tag="maintd:stopped:someone",
-    open=(Submission("s", "move", (), (), 5, jobs=(7,)),),
-    jobs=(7,),
-    synced=(("inst1", LATER),),
-    off_at=LATER,
-    healthy_since=1,
-    retry_at=5,
-)
-
-
-def test_records_of_the_version_before_are_signed(
-    stand_in: StandIn, luxi: Luxi, tmp_path: Path
-) -> None:
-    """After a won vote; they give no time, and nothing has begun but their jobs."""
-    counters = Counters(str(tmp_path / "counters"))
-    store = signing_store(luxi, counters=counters, clock=lambda: LATER)
-    write(luxi, unsigned(BEGUN))
-    waiting = store.read_all()
-    assert (waiting.incidents, waiting.notes) == ({}, ())
-    assert waiting.faults[0].node == NODE, "no second incident begins meanwhile"
-    assert waiting.faults[0].text.endswith("; that waits for a won vote")
-    records = store.read_all(rewrite=True)
-    known = FIRST._replace(
-        status=NOTED,
-        open=BEGUN.open,
-        jobs=(7,),
-        observed_since=LATER,
-        changed=LATER,
-        progressed=LATER,
-    )
-    assert records.incidents == {FIRST.uuid: known}
-    assert "written by the version before, is signed now" in records.notes[0].text
-    assert signing_store(luxi).read_all() == ({FIRST.uuid: known}, (), ())
-    # Those that come later are ignored.
-    write(luxi, unsigned(SECOND))
-    assert [one.uuid for one in store.read_all(rewrite=True).notes] == [SECOND.uuid]
-    again = signing_store(luxi, counters=Counters(str(tmp_path / "counters")))
-    luxi.delete_filter(FIRST.uuid)
-    assert ignored(again.read_all(rewrite=True)) == ["it is not signed"]
-
-
-def test_without_any_record_no_later_one_is_adopted(luxi: Luxi, tmp_path: Path) -> None:
-    path = str(tmp_path / "counters")
-    assert signing_store(luxi, counters=Counters(path)).read_all(rewrite=True) == ({}, (), ())
-    write(luxi, unsigned(FIRST))
-    store = signing_store(luxi, counters=Counters(path))
-    assert ignored(store.read_all(rewrite=True)) == ["it is not signed"]
-
-
-@pytest.mark.parametrize("understood", [True, False])
-def test_nothing_unsigned_is_adopted_beside_what_is_signed(
-    stand_in: StandIn, luxi: Luxi, understood: bool
-) -> None:
-    """A master that has never signed anything itself sees that others have."""
-    signing_store(luxi).write(FIRST)
-    if not understood:
-        put(stand_in, FIRST.uuid, signed_members({**members(FIRST), "version": 3}))
-    write(luxi, unsigned(SECOND))
-    records = signing_store(luxi).read_all(rewrite=True)
-    assert records.incidents == ({FIRST.uuid: FIRST} if understood else {})
-    assert [one.uuid for one in records.notes] == [SECOND.uuid]
-
-
-@pytest.mark.parametrize(
-    "forged",
-    [
-        FIRST._replace(action="evacuate-failover"),
-        FIRST._replace(uuid=SECOND.uuid),
-        FIRST._replace(
-            action=MAINTENANCE,
-            original=b'{"status":"maintenance"}',
-            maintenance=Maintenance("stop", work="power"),
-        ),
-    ],
-)
-def test_a_record_that_contradicts_itself_is_not_adopted(
-    stand_in: StandIn, luxi: Luxi, store: Store, forged: Incident
-) -> None:
-    """Nor is a maintenance: no version before wrote any."""
-    write(luxi, unsigned(FIRST))
-    put(stand_in, FIRST.uuid, unsigned(forged).reasons[0].text)
-    assert ignored(store.read_all(rewrite=True)) == ["it is not signed"]
-
-
-def test_what_could_not_be_signed_is_tried_again(
-    luxi: Luxi, store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write(luxi, unsigned(FIRST))
-    write(luxi, unsigned(SECOND))
-    write_filter, left = luxi.write_filter, [1]
-
-    def once(*arguments: Any) -> str:
-        if not left:
-            raise StewardError("no answer")
-        left.pop()
-        return write_filter(*arguments)
-
-    monkeypatch.setattr(luxi, "write_filter", once)
-    records = store.read_all(rewrite=True)
-    assert [*records.incidents] == [FIRST.uuid]
-    assert records.faults[0].text.endswith("; that failed: no answer")
-    monkeypatch.undo()
-    assert [*store.read_all(rewrite=True).incidents] == [FIRST.uuid, SECOND.uuid]
-
-
 @pytest.mark.parametrize(
     ("name", "users"),
     [
-        ("read_record", {"edges/store.py", "cli/incident.py"}),
+        ("read_record", {"cli/incident.py"}),
         ("claimed_incident", {"cli/cluster.py"}),
+        ("open_record", {"edges/judge.py", "edges/store.py"}),
     ],
 )
 def test_only_the_store_makes_incidents_of_records(name: str, users: set[str]) -> None:

@@ -17,7 +17,8 @@ from ganeti_steward.core.model.finding import EVACUATE, LIVE_REPAIR
 from ganeti_steward.plugins.filters.chain import Chain
 from ganeti_steward.plugins.filters.jobs import Job
 from ganeti_steward.plugins.filters.rule_notes import RECORD_SOURCE
-from ganeti_steward.plugins.maintenance.edges.store import RecordFault, rules_of
+from ganeti_steward.plugins.maintenance.edges.judge import RecordFault
+from ganeti_steward.plugins.maintenance.edges.store import rules_of
 from ganeti_steward.plugins.model.incident import (
     COMPLETED,
     FAILED,
@@ -64,7 +65,7 @@ def test_the_rule_has_no_effect(stand_in: StandIn, luxi: Luxi) -> None:
     assert (source, at) == (RECORD_SOURCE, 77)
     assert json.loads(text)["original"] == {"status": "evacuate"}
     assert [*json.loads(text)][-1] == "hmac"
-    assert json.loads(text)["version"] == 2
+    assert json.loads(text)["version"] == 1
 
 
 def test_rules_of_others_are_ignored(luxi: Luxi) -> None:
@@ -88,21 +89,26 @@ def test_a_signed_record_that_is_not_understood_holds_its_node(
     assert (found, notes) == ({FIRST.uuid: FIRST}, ())
     sentence = (
         f"filter rule {SECOND.uuid} is the record of an incident, but not understood: the record "
-        "has version 3; this program reads versions up to 2"
+        "has version 3; this program reads version 1 only"
     )
     assert faults == (RecordFault(SECOND.uuid, NODE, sentence),)
 
 
 def test_a_write_is_repeated_while_luxid_does_not_answer(tmp_path: Path) -> None:
     """It may have been done; written twice it is the same."""
-    answers = iter([None, None, FIRST.uuid])
+    row = [[0, FIRST.uuid], [0, 0]]
+    answers = iter([{"data": []}, None, None, FIRST.uuid, {"data": [row]}])
     with luxid(tmp_path, lambda method, arguments: next(answers)) as daemon:
         signing_store(Luxi(daemon.path), clock=lambda: 1).write(FIRST)
-    assert len(daemon.requests) == 3
-    assert daemon.requests[0] == daemon.requests[2]
+    assert [one["method"] for one in daemon.requests] == [
+        "Query",
+        *["ReplaceFilter"] * 3,
+        "Query",
+    ]
+    assert daemon.requests[1] == daemon.requests[3]
 
 
-@pytest.mark.parametrize(("refused", "calls"), [(True, 1), (False, 3)])
+@pytest.mark.parametrize(("refused", "calls"), [(True, 2), (False, 4)])
 def test_a_write_that_fails(tmp_path: Path, refused: bool, calls: int) -> None:
     answer = b'{"success":false,"result":"no"}\x03' if refused else None
     with (
@@ -177,6 +183,42 @@ def test_rules_that_hold_creations_do_not_outlive_their_incident(
     assert actions(stand_in) == ["CONTINUE", "PAUSE"]
     store.reconcile(store.read_all().incidents)
     assert actions(stand_in) == ["CONTINUE", "PAUSE", "PAUSE"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"predicates": []},
+        {"predicates": [["opcode", ["=", "OP_ID", "OP_INSTANCE_MIGRATE"]]]},
+        {"action": "REJECT"},
+        {"action": ["RATE_LIMIT", 1]},
+        {"priority": 0},
+        {"reason_trail": []},
+        {"reason_trail": [["maintd:held-creations", "another incident", 1]]},
+        {"action": "MAGIC"},
+    ],
+    ids=str,
+)
+def test_rules_that_hold_creations_are_written_back(
+    stand_in: StandIn, luxi: Luxi, change: dict[str, Any]
+) -> None:
+    """Where others have changed one of them; a daemon that begins then does the same."""
+    pending = FIRST._replace(status=PENDING)
+    store = signing_store(luxi, holds_creations=lambda: True)
+    store.write(pending)
+    right = {uuid: dict(row) for uuid, row in stand_in.filters.items()}
+    for daemon in (store, signing_store(luxi, holds_creations=lambda: True)):
+        altered = next(row for row in stand_in.filters.values() if row["action"] == "PAUSE")
+        altered.update(change)
+        daemon.reconcile(daemon.read_all(rewrite=True).incidents)
+        assert stand_in.filters.keys() == right.keys()
+        for uuid, row in right.items():
+            now = stand_in.filters[uuid]
+            assert [now[key] for key in _EFFECT] == [row[key] for key in _EFFECT]
+            assert now["reason_trail"][0][:2] == row["reason_trail"][0][:2]
+
+
+_EFFECT = ("action", "predicates", "priority")
 
 
 def test_rules_that_hold_creations_follow_the_configuration(stand_in: StandIn, luxi: Luxi) -> None:

@@ -104,11 +104,6 @@ def test_members_with_a_default_may_be_missing() -> None:
     assert read_record(json.dumps(short)) == INCIDENT
 
 
-def test_small_objects_are_written_as_before() -> None:
-    """The daemon of the version before, which is strict as well, reads these records."""
-    assert "object" not in json.loads(write_record(INCIDENT))
-
-
 def changed(**members: Any) -> str:
     data = json.loads(write_record(INCIDENT)) | members
     return json.dumps({key: value for key, value in data.items() if value is not ...})

@@ -19,7 +19,7 @@ from ganeti_steward.plugins.maintenance.queue.job_search import jobs_with_reason
 from ganeti_steward.plugins.model.incident import JOB_SOURCE
 
 LIVES: Final = often(12, 300)
-INCIDENTS: Final = often(1200, 2000)
+INCIDENTS: Final = often(1200, 2000, 1200)
 
 #: One life: finds out what an earlier one has submitted, then goes on, three incidents in a call.
 LIFE: Final = """\

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from maintained import CONFIG, Maintained, diagnose
@@ -236,8 +236,6 @@ class Histories(RuleBasedStateMachine):
 Histories.TestCase.settings = settings(
     max_examples=often(30, 20_000),
     stateful_step_count=40,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
 )
 TestHistories = Histories.TestCase
 

@@ -39,6 +39,27 @@ def test_silence_is_no_health() -> None:
     assert cluster.records == {}
 
 
+def test_health_of_a_clock_that_was_ahead_lasts_from_now_on() -> None:
+    """The clock of the master, or of the one before, is set back by a day."""
+    cluster = Maintained(config=CONFIG._replace(hold_time=10_000))
+    cluster.wait(86400)
+    cluster.report("node2", EVACUATE)
+    cluster.round()
+    cluster.report("node2", OK)
+    cluster.round()
+    cluster.wait(-86400)
+    cluster.report("node2", OK)
+    cluster.round()
+    incident = cluster.incident("node2")
+    assert {incident.healthy_since, incident.changed, incident.observed_since} == {cluster.now}
+    cluster.wait(CONFIG.healthy_delay - 10)
+    cluster.round()
+    assert cluster.incident("node2").status == NOTED
+    cluster.wait(10)
+    cluster.round()
+    assert cluster.records == {}
+
+
 def test_a_daemon_that_was_away_has_not_seen_health() -> None:
     cluster = noted_and_healthy()
     cluster.wait(CONFIG.healthy_delay)

@@ -247,6 +247,7 @@ def test_nothing_goes_to_a_node_whose_repair_failed(replaced: bool) -> None:
     """Neither where the task names it, nor where it is the secondary that an instance has."""
     cluster, plans = working()
     cluster.instances["inst0"] = instance("inst0", "node3", "node2")
+    cluster.change("node3", missing=())
     cluster.report("node2", EVACUATE)
     cluster.round()
     found = cluster.incident("node2")

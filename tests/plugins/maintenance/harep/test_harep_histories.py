@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 from harep_worlds import AT, one_instance, plans
-from thorough import often
+from thorough import seeds
 from worlds import SECOND
 
 from ganeti_steward.core.model.job_state import JobState
@@ -130,7 +130,7 @@ class _History:
             self.round()
 
 
-@pytest.mark.parametrize("seed", range(often(10, 400)))
+@pytest.mark.parametrize("seed", seeds(10, 400))
 def test_repairs_and_their_tags(seed: int) -> None:
     history = _History(seed)
     for _ in range(60):

@@ -22,8 +22,10 @@ from worlds import SECOND, instance, node, with_instance, world
 
 from ganeti_steward.core.model.job_state import JobState
 from ganeti_steward.plugins.maintenance.config import ACT, Harep, Maintd
-from ganeti_steward.plugins.maintenance.engine.decision import Decision, Inputs
+from ganeti_steward.plugins.maintenance.engine.copies import LastSeen
+from ganeti_steward.plugins.maintenance.engine.decision import Decision, Inputs, Recent
 from ganeti_steward.plugins.maintenance.engine.step import step
+from ganeti_steward.plugins.model.disks import DiskHealth
 from ganeti_steward.plugins.model.task import Task, Wait
 
 _WITHOUT_DISKS = Harep(disk_check_interval=0)
@@ -187,7 +189,8 @@ def test_what_may_still_run_is_held_once_and_the_same(
         seen = one_instance(
             own, primary={**primary, "tags": tags}, secondary=secondary, **at(seconds)
         )
-        inputs = Inputs(seen)
+        disks = LastSeen(disks={"i1": DiskHealth(seen.now - 60 * SECOND)})
+        inputs = Inputs(seen, recent=Recent(seen=disks))
         return step(inputs, config, lambda *_: (), lambda _, now: plans(now, _WITHOUT_DISKS))
 
     first, later = decided(), decided(seconds=AT + 60)

@@ -17,7 +17,7 @@ from programs import ended_at_last, is_running, notes, program, wait_until
 from statuses import DONE, INCIDENT
 
 from ganeti_steward.core.config.load import load_config
-from ganeti_steward.core.errors import BadConfig
+from ganeti_steward.core.errors import BadConfig, PluginError
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.edges.status import incident_json
 from ganeti_steward.plugins.maintenance.engine.decision import Change
@@ -98,9 +98,10 @@ def test_a_failing_plugin_delays_no_other(
     one.notify([CHANGE, CHANGE])
     finish(one)
     assert len(Path(file).read_text().splitlines()) == 2
-    failures = [text for text in caplog.messages if text.startswith("plugin broken: ")]
-    assert len(failures) == 2
-    assert fault in failures[0]
+    (failure,) = (text for text in caplog.messages if "plugin broken: " in text)
+    assert fault in failure
+    (problem,) = one.problems
+    assert problem.sentence.startswith(f"{failure} (failed 2 times since ")
 
 
 def test_the_child_is_no_copy_of_the_daemon(site: Site, tmp_path: Path) -> None:
@@ -162,8 +163,8 @@ def test_the_queue_is_bounded(caplog: pytest.LogCaptureFixture) -> None:
     may_go.set()
     assert one.finish(60)
     assert done == [0, 1, 2, 3, 4, 5]
-    assert caplog.messages == ["work: 5 wait already, one is dropped"]
-    assert "work" not in [thread.name for thread in threading.enumerate()]
+    assert caplog.messages == ["notifying work waits: 5 wait already, one is dropped"]
+    assert "notifying work" not in [thread.name for thread in threading.enumerate()]
 
 
 def test_work_that_fails(caplog: pytest.LogCaptureFixture) -> None:
@@ -176,12 +177,21 @@ def test_work_that_fails(caplog: pytest.LogCaptureFixture) -> None:
     one.put(0)
     one.put(1)
     assert one.finish(60)
-    assert (done, caplog.messages) == ([1], ["work failed"])
+    assert done == [1]
+    assert caplog.messages == [
+        "notifying work fails: ZeroDivisionError: integer division or modulo by zero"
+    ]
+    assert one.problems == ()
 
 
-def change(plugin: NotifyCommand | Webhook, settings: Maintd) -> None:
+def change(plugin: NotifyCommand | Webhook, settings: Maintd) -> str:
+    """What is wrong with a notification; empty: nothing."""
     plugin.configure(settings)
-    plugin.steward_incident_changed(*CHANGE)
+    try:
+        plugin.steward_incident_changed(*CHANGE)
+    except PluginError as err:
+        return str(err)
+    return ""
 
 
 def test_the_command_is_built_in(site: Site, tmp_path: Path) -> None:
@@ -202,22 +212,34 @@ def test_the_command_is_built_in(site: Site, tmp_path: Path) -> None:
         ("sleep 60 & echo $! >> NOTES; echo $$ >> NOTES; wait", "was killed after 0.5 s"),
     ],
 )
-def test_a_command_that_fails(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, source: str, fault: str
-) -> None:
+def test_a_command_that_fails(tmp_path: Path, source: str, fault: str) -> None:
     path = program(tmp_path, "notified", source)
     with ended_at_last(path):
-        change(NotifyCommand(0.5), Maintd(notify_command=path))
+        found = change(NotifyCommand(0.5), Maintd(notify_command=path))
         for pid in map(int, notes(path).split()):
             wait_until(lambda pid=pid: not is_running(pid), "the end of its process")
-    assert caplog.messages == [f"the notify command {path} {fault}"]
+    assert found == f"plugin notify-command: {path} {fault}"
 
 
-def test_no_such_command(caplog: pytest.LogCaptureFixture) -> None:
-    change(NotifyCommand(), Maintd(notify_command="/no/such"))
-    assert caplog.messages == [
-        "the notify command /no/such is not run: /no cannot be opened: No such file or directory"
-    ]
+def test_no_such_command() -> None:
+    assert change(NotifyCommand(), Maintd(notify_command="/no/such")) == (
+        "plugin notify-command: /no/such is not run: /no cannot be opened: "
+        "No such file or directory"
+    )
+
+
+def test_a_command_that_fails_is_a_problem_until_it_works(site: Site, tmp_path: Path) -> None:
+    path = program(tmp_path, "notified", f"test -e {tmp_path}/good")
+    one = notifier(site, more=f'[maintd]\nnotify-command = "{path}"')
+    one.notify([CHANGE])
+    finish(one)
+    (problem,) = one.problems
+    assert (problem.subject, problem.brake) == ("cluster", "reporting")
+    assert f"plugin notify-command: {path} ended with exit status 1" in problem.sentence
+    (tmp_path / "good").touch()
+    one.notify([CHANGE])
+    finish(one)
+    assert one.problems == ()
 
 
 class Receiver:
@@ -284,27 +306,22 @@ def test_the_webhook_is_built_in(site: Site) -> None:
         ([500, 401], 2, "HTTP 401"),
     ],
 )
-def test_attempts(
-    caplog: pytest.LogCaptureFixture, statuses: list[int], attempts: int, fault: str
-) -> None:
+def test_attempts(statuses: list[int], attempts: int, fault: str) -> None:
     slept: list[float] = []
     with receiving(*statuses) as receiver:
         address = f"http://127.0.0.1:{receiver.port}/hook?token=secret"
-        change(Webhook(slept.append), Maintd(webhook=address))
+        found = change(Webhook(slept.append), Maintd(webhook=address))
     assert len(receiver.received) == attempts
     assert slept == list(PAUSES[: attempts - 1])
-    expected = f"the webhook at 127.0.0.1 was not notified: {fault}"
-    found = [text for text in caplog.messages if "webhook" in text]
-    assert found == ([expected] if fault else [])
-    assert "secret" not in "".join(found)
+    assert found == (fault and f"plugin webhook: 127.0.0.1 was not notified: {fault}")
 
 
-def test_no_receiver(caplog: pytest.LogCaptureFixture) -> None:
+def test_no_receiver() -> None:
     slept: list[float] = []
     with receiving() as receiver:
         pass
-    change(Webhook(slept.append), Maintd(webhook=f"http://127.0.0.1:{receiver.port}/"))
-    assert caplog.messages == ["the webhook at 127.0.0.1 was not notified: ConnectionError"]
+    found = change(Webhook(slept.append), Maintd(webhook=f"http://127.0.0.1:{receiver.port}/"))
+    assert found == "plugin webhook: 127.0.0.1 was not notified: ConnectionError"
     assert slept == list(PAUSES)
 
 
@@ -316,8 +333,8 @@ def test_an_address_that_is_none(site: Site, address: str) -> None:
 
 def test_nothing_configured() -> None:
     """Neither a program nor an address: nothing happens."""
-    change(NotifyCommand(), Maintd())
-    change(Webhook(), Maintd())
+    assert change(NotifyCommand(), Maintd()) == ""
+    assert change(Webhook(), Maintd()) == ""
 
 
 def test_an_incident_that_is_forgotten() -> None:

@@ -18,7 +18,7 @@ import pytest
 from paths import DOCS, ROOT
 from prometheus_client.parser import text_string_to_metric_families
 from statuses import DONE, INCIDENT, NOW, SECOND, STATUS
-from thorough import often
+from thorough import seeds
 
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.plugins.maintenance.edges import metrics
@@ -180,6 +180,10 @@ def test_the_paths_of_the_design() -> None:
                 "subject": INCIDENT.uuid,
                 "brake": "stuck",
                 "sentence": "nothing has ended for 90000 s",
+                "since": 0,
+                "until": 0,
+                "step": f"gnt-steward incident show {INCIDENT.uuid}, gnt-job list: a job waits for "
+                "a lock or hangs",
                 "values": {"elapsed": 90000},
             }
         ],
@@ -214,6 +218,14 @@ def test_the_daemon() -> None:
             {"node": "uuid-4", "node-name": "node4.lab", "observation": "refused"}
             | {"since": NOW - 6, "why": "901 s old"},
             {"node": "uuid-5", "node-name": "node5.lab", "observation": "unknown"},
+        ],
+        "candidates": [
+            {"node": "uuid-1", "node-name": "node1.lab", "configuration": "same"}
+            | {"differs": [], "why": ""},
+            {"node": "uuid-2", "node-name": "node2.lab", "configuration": "differs"}
+            | {"differs": ["[maintd]", "plugin site"], "why": ""},
+            {"node": "uuid-3", "node-name": "node3.lab", "configuration": "not-known"}
+            | {"differs": [], "why": "no report"},
         ],
         "routine": [
             {"job": 3, "plugin": "rebalance", "step": "move", "subject": "", "copied-mib": 2048}
@@ -388,6 +400,6 @@ def test_malformed_requests_change_nothing() -> None:
     """``contrib/test --thorough`` sends 10 000."""
     with serving() as server:
         before = {path: ask(server, path) for path in PATHS if path not in OF_NOW}
-        for seed in range(often(300, 10_000)):
+        for seed in seeds(300, 10_000):
             send(server.port, malformed(Random(seed)))
         assert {path: ask(server, path) for path in PATHS if path not in OF_NOW} == before

@@ -11,6 +11,7 @@ from thorough import often
 from upkept import INSTANCES, Upkept, waits
 from worlds import instance
 
+from ganeti_steward.plugins.model.debts import Debts, all_debts, debts_of
 from ganeti_steward.plugins.model.incident import Incident, Maintenance
 
 HOMES = {one.name: one.nodes for one in INSTANCES}
@@ -22,7 +23,8 @@ def test_a_node_is_not_ready_while_something_runs_that_is_marked_down() -> None:
     cluster.run()
     assert waits(cluster, found) == (
         "stopped still runs on node2 though it is marked down (ERROR_up): gnt-instance shutdown "
-        "stops it, gnt-instance startup has it moved first"
+        "stops it, gnt-instance startup has it moved first; in 1799 s the daemon takes node2 back "
+        "into service, and the request waits"
     )
     request = cluster.records[found.uuid].maintenance
     assert request is not None
@@ -46,7 +48,7 @@ def test_a_node_is_emptied_rebooted_and_everything_is_home() -> None:
     cluster.reboot("node2")
     cluster.done(found)
     cluster.run()
-    assert waits(cluster, found) == "node2 does not answer yet"
+    assert "node2 does not answer yet: in 1799 s its maintenance fails" in waits(cluster, found)
     cluster.come_back("node2")
     cluster.run()
     assert "have to be in sync before anything else" in waits(cluster, found)
@@ -63,8 +65,10 @@ def test_a_node_is_emptied_rebooted_and_everything_is_home() -> None:
         "OP_NODE_SET_PARAMS",
         "OP_INSTANCE_MIGRATE",
         "OP_INSTANCE_ACTIVATE_DISKS",
+        "OP_TAGS_SET",
         "OP_TAGS_DEL",
     }
+    assert {tag for one in cluster.instances.values() for tag in one.tags} == set()
     cluster.wait(CONFIG.healthy_delay + 1)
     cluster.round()
     assert cluster.records == {}
@@ -150,7 +154,9 @@ def test_what_was_excluded_meanwhile_is_left_alone(choice: str, note: str) -> No
     cluster = Upkept(instance("plain", "node4", template="plain"))
     found = cluster.request("node4", choice)
     cluster.run()
-    before = cluster.instances["plain"] = cluster.instances["plain"]._replace(tags=("maintd:off",))
+    before = cluster.instances["plain"] = cluster.instances["plain"]._replace(
+        tags=("maintd:off", *cluster.instances["plain"].tags)
+    )
     cluster.done(found)
     cluster.run()
     assert cluster.instances["plain"] == before
@@ -195,7 +201,9 @@ def test_as_many_as_were_requested(at_once: int, away: list[str]) -> None:
     drained = [name for name in names if cluster.nodes[f"uuid-{name}"].drained]
     assert drained == (away or ["node2", "node4"])
     if at_once == 1:
-        assert "1 of at most 1 nodes are under repair: node2" in waits(cluster, found[1])
+        assert "1 of at most 1 nodes are under repair or away for maintenance: node2" in waits(
+            cluster, found[1]
+        )
     else:
         assert "2 of at most 2 nodes are under repair" in waits(cluster, found[2])
 
@@ -221,6 +229,7 @@ def test_the_master_waits_until_another_node_is_the_master() -> None:
     first, master = cluster.request("node2"), cluster.request("node1")
     for name in ("node2", "node3"):
         cluster.change(name, master_candidate=True)
+    cluster.run()
     cluster.change("node3", drained=True)
     cluster.run()
     assert "is the master (gnt-cluster master-failover there)" in waits(cluster, master)
@@ -348,3 +357,84 @@ def check(cluster: Upkept) -> None:
         assert not (one.up and not cluster.is_up(home)), f"{one.name} runs on {home}, which is down"
     assert {*cluster.stopped_by_ganeti} <= {"plain"}
     assert len(away) <= cluster.config.most_nodes
+
+
+def _differences(cluster: Upkept) -> Debts:
+    """What is not as it was before the maintenance of node4, by looking at it."""
+    node, found = cluster.nodes["uuid-node4"], cluster.instances.values()
+    return Debts(
+        node,
+        node.drained,
+        tuple(sorted(one.name for one in found if one.state == "down")),
+        tuple(sorted(one.name for one in found if one.primary != _BEFORE[one.name])),
+    )
+
+
+_BEFORE = {name: nodes[0] for name, nodes in HOMES.items()} | {"plain": "node4", "big": "node4"}
+
+
+def _canceled(rounds: int) -> Upkept:
+    """A maintenance that is canceled after so many rounds, and forgotten."""
+    config = CONFIG._replace(moves_at_once=1)
+    more = instance("plain", "node4", template="plain"), instance("big", "node4", template="rbd")
+    cluster = Upkept(*more, config=config)
+    found = cluster.request("node4", "stop")
+    for _ in range(rounds):
+        cluster.round()
+        for number in cluster.pending_jobs():
+            cluster.end(number)
+    cluster.tag("node4", found.cancel_tag)
+    cluster.run()
+    cluster.wait(CONFIG.healthy_delay + 1)
+    cluster.round()
+    assert cluster.records == {}
+    return cluster
+
+
+@pytest.mark.parametrize("rounds", range(8))
+@pytest.mark.parametrize("how", ["done", "start"])
+def test_what_a_canceled_maintenance_has_changed_is_remembered_and_undone(
+    rounds: int, how: str
+) -> None:
+    """In every state of it: on the objects, when its record is gone."""
+    cluster = _canceled(rounds)
+    debts = debts_of(cluster.world().cluster, cluster.nodes["uuid-node4"])
+    assert debts == _differences(cluster)
+    assert all_debts(cluster.world().cluster) == ([debts] if debts else [])
+    found = cluster.request("node4", "stop")
+    if how == "done":
+        # What ``gnt-steward maintenance done`` writes where nothing is active.
+        request = Maintenance("refuse", worked=cluster.now, ran=debts.instances)
+        cluster.records[found.uuid] = found._replace(maintenance=request)
+    else:
+        cluster.run()
+        cluster.done(found)
+    cluster.run()
+    assert cluster.records[found.uuid].state_name == "acknowledged"
+    assert not _differences(cluster)
+    assert not any(one.tags for one in cluster.instances.values())
+    assert cluster.nodes["uuid-node4"].tags == ()
+
+
+def test_the_states_of_a_canceled_maintenance_differ() -> None:
+    """The test above sees a node that is drained, one that is away, and one that is down."""
+    found = {
+        (bool(one.drained), bool(one.away), bool(one.down))
+        for one in (_differences(_canceled(rounds)) for rounds in range(8))
+    }
+    assert found >= {(False, False, False), (True, False, False), (True, True, True)}
+
+
+def test_what_a_person_says_is_left() -> None:
+    """Without its tag an instance that is down is its owner's."""
+    cluster = _canceled(7)
+    for name in ("plain", "big"):
+        cluster.instances[name] = cluster.instances[name]._replace(tags=())
+    cluster.untag("node4", f"maintd:drained:{cluster.nodes['uuid-node4'].uuid}")
+    found = cluster.request("node4", "stop")
+    cluster.run()
+    cluster.done(found)
+    cluster.run()
+    assert cluster.instances["plain"].state == "down"
+    assert cluster.instances["big"].primary != "node4"
+    assert cluster.nodes["uuid-node4"].drained, "as it was found"

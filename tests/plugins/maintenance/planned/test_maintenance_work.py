@@ -185,6 +185,39 @@ def test_work_is_not_begun_again_after_a_restart() -> None:
     assert state(cluster, found) == "working"
 
 
+@pytest.mark.parametrize("work", ["power", "command:reboot-node"])
+def test_a_daemon_that_was_just_started_waits_for_its_first_poll(work: str) -> None:
+    """Without the boot id from before, a fast reboot would not be noticed."""
+    cluster = Upkept()
+    cluster.booted("node2", "b1")
+    found = cluster.request("node2", work=work)
+    for _ in range(20):
+        cluster.round()
+        for number in cluster.pending_jobs():
+            cluster.end(number)
+        if not cluster.running_on("node2"):
+            cluster.observations.pop("uuid-node2", None)
+    assert (works(cluster), state(cluster, found)) == ([], "ready")
+    assert (
+        "the agent of node2 was not polled since the daemon began"
+        in (held(cluster, found)["not-reported"])
+    )
+    cluster.booted("node2", "b1")
+    cluster.round()
+    assert (len(works(cluster)), request_of(cluster, found).boot) == (1, "b1")
+
+
+@pytest.mark.parametrize(("work", "begun"), [("power", 1), ("command:reboot-node", 0)])
+def test_a_silent_agent_runs_no_command(work: str, begun: int) -> None:
+    """It could not be handed over; Ganeti's program needs no agent."""
+    cluster = Upkept()
+    cluster.silence("node2")
+    found = cluster.request("node2", work=work)
+    cluster.run()
+    assert len(works(cluster)) == begun
+    assert ("not-reported" in held(cluster, found)) == (not begun)
+
+
 def test_without_a_boot_id_it_has_to_be_silent_once() -> None:
     """As with no agent, or an older one."""
     cluster = Upkept()
@@ -194,7 +227,10 @@ def test_without_a_boot_id_it_has_to_be_silent_once() -> None:
     (number,) = cluster.pending_jobs()
     cluster.queue[number].status = "success"
     cluster.run()
-    assert "it has answered all the time" in held(cluster, found)["wait"]
+    assert (
+        "which boot it had before the work is not known, and it has answered all the time"
+        in held(cluster, found)["wait"]
+    )
     cluster.reboot("node2")
     cluster.round()
     cluster.change("node2", missing=())
@@ -342,5 +378,6 @@ def test_a_brake_leaves_it_ready() -> None:
             cluster.end(number)
         if not cluster.running_on("node2"):
             cluster.cluster_tags.add("maintd:pause:works")
-    assert (works(cluster), state(cluster, found)) == ([], "ready")
+    assert (works(cluster), request_of(cluster, found).ready) == ([], True)
+    assert state(cluster, found) == "paused"
     assert held(cluster, found)["pause"] == "maintenance is paused: works"

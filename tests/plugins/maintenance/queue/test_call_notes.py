@@ -65,6 +65,17 @@ def test_without_good_notes_every_call_may_go_on(text: str | None, tmp_path: Pat
     assert not CallNotes(str(path)).any_before
 
 
+def test_what_is_noted_is_known_where_more_may_go_on(tmp_path: Path) -> None:
+    """Of a first daemon, which cannot know of calls before it, and which is killed."""
+    path = str(tmp_path / "calls")
+    CallNotes(path).begin(["s1"])
+    notes = CallNotes(path)
+    assert (notes.may_go_on("s1"), notes.may_go_on("s2")) == (True, True)
+    assert notes.without_record([])
+    assert notes.without_record(["s2"])
+    assert not notes.without_record(["s1", "s2"])
+
+
 def test_who_is_not_the_daemon_writes_nothing(path: str) -> None:
     CallNotes(path).begin(["s1"])
     CallNotes(path, writes=False).forget_before()

@@ -150,6 +150,32 @@ def test_a_list_that_shows_nothing_is_no_evidence(server: Server, tmp_path: Path
     assert "cannot be listed" in Connections(str(tmp_path / "missing")).awaited()
 
 
+@pytest.mark.parametrize("left_out", [(2,), (3, 5), (7, 8, 10)])
+def test_a_reading_that_leaves_a_connection_out(
+    server: Server, tmp_path: Path, left_out: tuple[int, ...]
+) -> None:
+    """The kernel does that while other sockets are closed; the call goes on all the same."""
+    server.call()
+    server.take()
+    server.kept = 1
+    heads = tmp_path / "table"
+    heads.write_text("Num RefCount Protocol Flags Type St Inode Path\n")
+
+    class Table:
+        readings = 0
+
+        def __fspath__(self) -> str:
+            self.readings += 1
+            return str(heads) if self.readings in left_out else "/proc/net/unix"
+
+    table = Table()
+    ours = Connections(server.path, table=table, sleep=server.idle)  # type: ignore[arg-type]
+    assert ours.awaited().startswith("1 connections")
+    assert table.readings > max(left_out)
+    server.taken.pop().close()
+    assert ours.awaited() == ""
+
+
 def test_another_socket(server: Server, tmp_path: Path) -> None:
     """It has the same file name, and is called at the very moment of the first look."""
     (tmp_path / "x").mkdir()

@@ -10,7 +10,7 @@ from daemons import luxid
 
 from ganeti_steward.core.ganeti.luxi import Luxi
 from ganeti_steward.core.ganeti.reasons import Reason
-from ganeti_steward.plugins.maintenance.queue.job_search import FoundJob, jobs_with_reason
+from ganeti_steward.plugins.maintenance.queue.job_search import FoundJob, jobs_with_reason, last_job
 
 MAINTD = "gnt:daemon:maintd"
 
@@ -95,3 +95,14 @@ def test_a_job_that_cannot_be_read_hides_no_other(tmp_path: Path, damage: Any) -
     with luxid(tmp_path, broken) as daemon:
         jobs = jobs_with_reason(Luxi(daemon.path), MAINTD)
     assert [job.number for job in jobs] == [2]
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("35\n", 35), ("0", 0), ("", None), ("x\n", None), ("-1\n", None), ("1\n2\n", None)],
+)
+def test_the_last_job(tmp_path: Path, text: str, number: int | None) -> None:
+    assert last_job(str(tmp_path)) is None
+    (tmp_path / "queue").mkdir()
+    (tmp_path / "queue/serial").write_text(text)
+    assert last_job(str(tmp_path)) == number

@@ -102,6 +102,29 @@ def test_only_the_highest_missing_numbers_are_looked_for() -> None:
     assert numbers(jobs) == [99_500, 100_000]
 
 
+def test_numbers_that_are_given_out_again() -> None:
+    """By a master that had no copy of the queue: those of its jobs are lower than others."""
+    queue, given = Queue(), [3]
+    jobs = OpenJobs(queue, lambda: given[0])
+    queue.status = dict.fromkeys(range(1, 36), "success")
+    assert (numbers(jobs), jobs.last) == ([], 3)
+    given[0], queue.status[4] = 4, "running"
+    assert (numbers(jobs), jobs.last) == ([4], 4)
+    given[0], queue.status[4], queue.status[5] = 5, "success", "queued"
+    assert (numbers(jobs), jobs.last) == ([5], 5)
+
+
+def test_a_number_that_was_given_out_and_is_stored_later() -> None:
+    queue, given = Queue(), [2]
+    jobs = OpenJobs(queue, lambda: given[0])
+    queue.status = {1: "success"}
+    assert (numbers(jobs), jobs.last) == ([], 2)
+    given[0], queue.status[3] = 3, "queued"
+    assert numbers(jobs) == [3]
+    queue.status[2] = "queued"
+    assert numbers(jobs) == [2, 3]
+
+
 def test_of_the_stand_in(tmp_path: Path) -> None:
     stand_in = StandIn(clusters.generate("--nodes=3", "--groups=1", "--mix=drbd=1"))
     stand_in.pace(3600)

@@ -113,7 +113,7 @@ def stopped(now: World) -> World:
     return with_node(now, "n1", tags=(*node.tags, f"maintd:stopped:{node.uuid}"))
 
 
-@settings(max_examples=often(25, 3000), deadline=None)
+@settings(max_examples=often(25, 3000))
 @given(worlds(), st.sampled_from(("evacuate", "evacuate-failover")), st.integers(1, 5))
 def test_every_evacuation_ends(start: World, action: str, most: int) -> None:
     plugin, about, now = Evacuate(), incident("n1", action), start
@@ -145,7 +145,7 @@ def test_every_evacuation_ends(start: World, action: str, most: int) -> None:
 
 def test_many_nodes() -> None:
     """The figures of the cluster are computed once for each plan, not once for each instance."""
-    number = often(400, 1000)
+    number = often(400, 1000, 400)
     names = [f"n{i}" for i in range(1, number + 1)]
     on_them = [
         instance(f"i{k}", names[k % number], names[(k * 7 + 1 + k // number) % number])

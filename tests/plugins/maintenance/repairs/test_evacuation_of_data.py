@@ -100,6 +100,28 @@ def test_a_disk_lost_on_the_node_itself(action: str) -> None:
         assert not moved(cluster)
 
 
+@pytest.mark.parametrize("syncing", [False, True])
+@pytest.mark.parametrize("action", ["evacuate", FAILOVER])
+@pytest.mark.parametrize("lost_on", [("n1",), ("n2",), ("n1", "n2"), ("n2", "n3"), ()])
+def test_nothing_starts_where_its_copy_is_lost(
+    lost_on: tuple[str, ...], action: str, syncing: bool
+) -> None:
+    """Whatever else is wrong; where both copies are lost, nothing is done at all."""
+    cluster = evacuated(action, instance("a", "n1", "n2"))
+    faults = [f"disk/0 is faulty on {name}" for name in lost_on] or ["disk/0 is degraded"]
+    cluster.disks("a", *faults, lost_on=lost_on, syncing=syncing, primary_good="n1" not in lost_on)
+    for _ in range(30):
+        (target,) = cluster.now.instances["a"].secondaries
+        before = len(cluster.jobs)
+        cluster.round(60)
+        begun = [one["OP_ID"] for job in cluster.jobs[before:] for one in job]
+        if {"OP_INSTANCE_MIGRATE", "OP_INSTANCE_FAILOVER"} & {*begun}:
+            assert target not in lost_on
+            break
+    if {"n1", "n2"} <= {*lost_on}:
+        assert moved(cluster) == []
+
+
 def test_the_copy_of_a_stopped_instance_is_in_sync_before_it_leaves() -> None:
     """Ganeti looks at the disks of a stopped instance only while they are active."""
     cluster = evacuated("evacuate", instance("a", "n1", "n2", up=False))

@@ -9,10 +9,13 @@ from uuid import NAMESPACE_DNS, uuid5
 
 from fault_world.agents import Agent
 from fault_world.causes.others import submit
+from fault_world.checks.texts import is_stamped
 from fault_world.daemon import KEY
 from ganeti_steward.core.canonical_json import canonical
-from ganeti_steward.plugins.maintenance.edges.record import SignedRecord, sign_record
-from ganeti_steward.plugins.maintenance.edges.store import rule_of
+from ganeti_steward.plugins.filters.filter_rules import CONTINUE, PAUSE
+from ganeti_steward.plugins.filters.rule_notes import record_rule
+from ganeti_steward.plugins.maintenance.edges.record import Stamp, open_record, sign_record
+from ganeti_steward.plugins.maintenance.edges.store import resumed
 from ganeti_steward.plugins.model.incident import (
     DONE_TAG,
     MAINTENANCE,
@@ -73,15 +76,63 @@ def record_deleted(world: World, fault: Fault) -> None:
 
 
 def record_restored(world: World, fault: Fault) -> None:
-    """A record is replaced by what it was before, as from a backup."""
-    random, versions = world.draw("restored"), world.checks.foreign.versions
-    known = [uuid for uuid, _ in world.records() if len(versions.get(uuid, ())) > 1]
+    """A record is replaced by one of before, or is there again, by a user of RAPI who kept it.
+
+    ``detail``: whether one of a maintenance is preferred.
+    """
+    random, kept = world.draw("restored"), world.checks.foreign.versions
+    known = [uuid for uuid in sorted(kept) if len(kept[uuid]) > (uuid in world.luxid.filters)]
+    requested = [uuid for uuid in known if uuid in world.checks.requested]
     if known:
-        uuid = random.choice(known)
-        world.luxid.filters[uuid] = deepcopy(random.choice(versions[uuid][:-1]))
-        world.ganeti.changed()
+        uuid = random.choice(requested if requested and fault.detail else known)
+        there = uuid in world.luxid.filters
+        _put(world, random.choice(kept[uuid][:-1] if there else kept[uuid]))
         world.checks.foreign.changed(uuid)
         world.checks.deleted.add(uuid)
+
+
+def _put(world: World, rule: Row, **changed: Any) -> None:
+    """A user of RAPI writes a rule; luxid adds its own entry to the reason trail."""
+    row = rule | changed
+    fields = (row["uuid"], row["priority"], row["predicates"], row["action"])
+    world.luxid.replace_filter(*fields, deepcopy(row["reason_trail"]))
+
+
+def record_pauses(world: World, fault: Fault) -> None:
+    """The rule of a record holds all jobs, with the text that a daemon has signed."""
+    if records := world.records():
+        rule = world.luxid.filters[world.draw("pauses").choice(records)[0]]
+        _put(world, rule, action=PAUSE, predicates=[])
+        world.checks.foreign.acts(rule["uuid"])
+        world.checks.deleted.add(rule["uuid"])
+
+
+def records_confirmed(world: World) -> None:
+    """Root confirms records that are the latest, and deletes those that others have put back.
+
+    A record that holds all jobs is deleted as well, where no daemon has written it.
+    """
+    for uuid, _ in world.records():
+        rule, kept = world.luxid.filters[uuid], world.checks.foreign.versions.get(uuid, [])
+        if is_stamped(rule) and rule["action"] == CONTINUE:
+            continue
+        text = rule["reason_trail"][0][1]
+        latest = kept and kept[-1]["reason_trail"][0][1] == text
+        if not latest or uuid in world.checks.deleted:
+            world.luxid.delete_filter(uuid)
+            continue
+        found = open_record(uuid, text, KEY)
+        stamp = found.stamp.next(world.luxid.queue.last)
+        incident = resumed(found.incident, world.clock_of(world.ganeti.master))
+        _write(world, sign_record(incident, stamp, KEY).text, uuid)
+
+
+def _write(world: World, text: str, uuid: str) -> None:
+    """Root writes a signed record."""
+    rule = record_rule(uuid, text, world.clock_of(world.ganeti.master))
+    trail = [list(reason) for reason in rule.reasons]
+    predicates = [list(one) for one in rule.predicates]
+    world.luxid.replace_filter(uuid, rule.priority, predicates, rule.action, trail)
 
 
 def record_edited(world: World, fault: Fault) -> None:
@@ -114,11 +165,9 @@ def maintenance_requested(world: World, fault: Fault) -> None:
         progressed=now,
         maintenance=Maintenance(choice, work=work or "none", full=fault.detail.endswith(",full")),
     )
-    rule = rule_of(SignedRecord(incident, now, sign_record(incident, now, KEY)), now)
-    trail = [list(reason) for reason in rule.reasons]
-    predicates = [list(one) for one in rule.predicates]
     world.checks.requested.add(uuid)
-    world.luxid.replace_filter(uuid, rule.priority, predicates, rule.action, trail)
+    _write(world, sign_record(incident, Stamp(1, world.luxid.queue.last), KEY).text, uuid)
+    world.checks.foreign.kept(world.luxid.filters[uuid])
     if not work:
         world.clock.after(60, partial(_work, world, uuid, fault))
 
@@ -161,6 +210,17 @@ def node_drained(world: World, fault: Fault) -> None:
     node = _node(world, fault.subject)
     if node and not node["master"]:
         node.update(drained=True, master_candidate=False)
+        world.ganeti.candidates()
+        world.ganeti.changed()
+
+
+def node_given_up(world: World, fault: Fault) -> None:
+    """A node is set offline by hand, with the word that nothing runs on it: it is switched off."""
+    node = _node(world, fault.subject)
+    if node and not node["master"]:
+        world.ganeti.power_off(fault.subject)
+        node.update(offline=True, drained=False, master_candidate=False)
+        node["tags"].append(f"{STOPPED_TAG}{node['uuid']}")
         world.ganeti.candidates()
         world.ganeti.changed()
 

@@ -1,19 +1,22 @@
-"""Judges that a repair is begun, by what the daemon that begins it was answered by the agents."""
+"""Judges that a repair is begun, by what the agents have answered the daemon, and what waits."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from fault_world.checks.answers import NONE, Answers
 from fault_world.checks.texts import object_of
 from fault_world.clock import SECOND
 from ganeti_steward.core.model.finding import LIVE_REPAIR
+from ganeti_steward.plugins.maintenance.engine.brake_case import is_under_repair
 from ganeti_steward.plugins.model.incident import ACTIONS
+from ganeti_steward.plugins.model.waits import step_of
 
 if TYPE_CHECKING:
     from fault_world.checks.seen import Seen
     from fault_world.world import World
+    from ganeti_steward.plugins.maintenance.daemon.parts import Round
 
 Require = Callable[[str, bool, str], None]
 Row = Mapping[str, Any]
@@ -108,3 +111,56 @@ class Begun:
         most = self._world.settings.storm_share * len(nodes)
         text = f"{sorted(ill)} of {len(nodes)} nodes report a fault"
         self._require("storm", len(ill) <= max(1, most), text)
+
+
+#: Seconds after its end at which the next round has noticed that a wait is over.
+_LATE: Final = 600
+#: Words of brakes that are for planned work alone.
+_PLANNED: Final = ("gate", "apart")
+
+
+class Waits:
+    """What waits in one world."""
+
+    def __init__(self, world: World, require: Require) -> None:
+        self._world, self._require = world, require
+
+    def begun(self, record: Row) -> None:
+        """A daemon has recorded that a repair or a maintenance is begun."""
+        if not record.get("maintenance"):
+            return
+        known = self._world.checks.known().values()
+        nodes = {one["node"] for one in known if one["status"] == "pending"} | {record["node"]}
+        text = f"{record['node_name']} is taken out while {len(nodes) - 1} others are"
+        self._require("limits", len(nodes) <= self._world.settings.most_nodes, text)
+
+    def round(self, outcome: Round) -> None:
+        """A round has ended."""
+        self._planned_last(outcome)
+        now = outcome.world.now if outcome.world else 0
+        for held in outcome.held:
+            one = outcome.incidents.get(held.subject)
+            if one is None:
+                continue
+            ends = held.until or step_of(held)
+            text = f"{one.node_name} waits ({held.brake})"
+            self._require("waits-end", bool(ends), f"{text} and does not say what ends it")
+            over = 0 < held.until < now - _LATE * SECOND
+            late = f"{text} longer than it says: {held.sentence}"
+            self._require("waits-end", self._world.jumped > 0 or not over, late)
+
+    def _planned_last(self, outcome: Round) -> None:
+        repairs = {uuid: one for uuid, one in outcome.incidents.items() if not one.maintenance}
+        # One may end in the same round after this one was judged.
+        before = outcome.world.incidents.values() if outcome.world else ()
+        # One that was to begin is not written where its record fails.
+        decided = outcome.decision.records if outcome.decision else ()
+        known = [one for one in (*before, *decided, *repairs.values()) if not one.maintenance]
+        nodes = {one.node for one in known if is_under_repair(one)}
+        orphans = len(outcome.world.orphans) if outcome.world else 0
+        many = len(nodes) + orphans
+        for held in outcome.held:
+            if held.subject in repairs and held.brake in ("most-nodes", *_PLANNED):
+                urgent = held.brake == "most-nodes" and many >= self._world.settings.most_nodes
+                text = f"{repairs[held.subject].node_name} waits, though {many} are under repair"
+                self._require("planned-last", urgent, f"{text}: {held.sentence}")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from fault_world.daemon import Daemon
@@ -25,8 +25,27 @@ class Canceled:
         self._world, self._require = world, require
         self.recorded: set[str] = set()
         """uuids of those that a daemon has recorded as canceled"""
+        self._over: dict[str, str] = {}
+        """uuid of an incident that nothing may be begun for any more -> why"""
         self._rounds: Counter[int] = Counter()
         """number of a queued job of one -> the rounds that have ended since"""
+
+    def written(self, uuid: str, record: Mapping[str, Any]) -> None:
+        """A daemon has written a record."""
+        if record["status"] == "canceled":
+            self._over[uuid] = "was canceled"
+        elif record["status"] == "pending":
+            why = self._over.get(uuid)
+            self._require("not-again", not why, f"{uuid}, which {why}, is under repair again")
+
+    def removed(self, uuid: str) -> None:
+        """A daemon has removed a record."""
+        self._over[uuid] = "was forgotten"
+
+    def begins(self, uuid: str, what: str) -> None:
+        """A daemon hands over something for an incident, apart from tags."""
+        why = self._over.get(uuid)
+        self._require("not-again", not why, f"{what} for {uuid}, which {why}")
 
     def round(self, daemon: Daemon) -> None:
         """A daemon has ended a round in which it could cancel jobs."""

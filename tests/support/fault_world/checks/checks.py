@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fault_world.checks.answers import NONE
-from fault_world.checks.begun import Begun
+from fault_world.checks.begun import Begun, Waits
 from fault_world.checks.canceled import Canceled
 from fault_world.checks.effects import changes
 from fault_world.checks.foreign import Foreign
@@ -19,18 +19,22 @@ from fault_world.checks.reboots import Reboots
 from fault_world.checks.reported import Reports
 from fault_world.checks.results import Results
 from fault_world.checks.seen import Seen, both, seen
-from fault_world.checks.texts import record_of, shown, texts
+from fault_world.checks.texts import is_stamped, record_of, shown, texts
 from fault_world.clock import SECOND
 from ganeti_steward.plugins.maintenance.daemon.parts import Round
 from ganeti_steward.plugins.maintenance.engine.transitions import FORGOTTEN
 from ganeti_steward.plugins.maintenance.queue.submit import SUBMISSION_SOURCE
+from ganeti_steward.plugins.model.debts import DRAINED_TAG, HOME_TAG, SHUTDOWN_TAG
 from ganeti_steward.plugins.model.incident import JOB_SOURCE, Incident
+from ganeti_steward.plugins.model.routine import ROUTINE_SOURCE
 
 if TYPE_CHECKING:
     from fault_world.daemon import Daemon
     from fault_world.world import World
 
 Row = dict[str, Any]
+#: Operations by which an instance gets another primary.
+_LEAVING = ("OP_INSTANCE_MIGRATE", "OP_INSTANCE_FAILOVER", "OP_INSTANCE_MOVE")
 Operation = Mapping[str, Any]
 
 
@@ -44,6 +48,7 @@ class Checks:
         self.foreign = Foreign(world, self.require)
         self.reboots = Reboots(world, self.require)
         self.canceled = Canceled(world, self.require)
+        self.waits = Waits(world, self.require)
         self.begun, self.results = Begun(world, self.require), Results(world, self.require)
         self.records: dict[str, Row] = {}
         """uuid -> record as a daemon wrote it last"""
@@ -52,7 +57,7 @@ class Checks:
         self._writers: dict[str, Daemon] = {}
         """uuid of a record -> the daemon that wrote it last"""
         self._written_at: dict[str, int] = {}
-        """uuid of a record -> when that was, ns since the epoch"""
+        """uuid of a record -> when a daemon or a person wrote it last, ns since the epoch"""
         self._round_at: dict[Daemon, int] = {}
         """daemon -> when its last round ended, ns since the epoch"""
         self._removed: set[str] = set()
@@ -131,7 +136,31 @@ class Checks:
         submission = texts([operation]).get(SUBMISSION_SOURCE, "")
         off = row["snodes"][0] in ganeti.off | self._off.get(submission, frozenset())
         permitted = off and self._world.settings.failover_unsynced
+        # No check since has shown that the copies are not the same any more.
+        permitted |= ROUTINE_SOURCE in texts([operation]) and off and data.in_sync is True
         self.require("data-kept", permitted or not data.whole, f"{text} with an old copy")
+
+    def remembered(self, operation: Operation, drained: set[str]) -> None:
+        """An operation has had its effect: a maintenance leaves nothing that no tag names.
+
+        ``drained``: names of the nodes that were drained before it.
+        """
+        incident = texts([operation]).get(JOB_SOURCE, "")
+        request = self.records.get(incident, {}).get("maintenance")
+        ganeti, kind = self._world.ganeti, operation["OP_ID"]
+        if request is None:
+            return
+        row = ganeti.node(self.records[incident]["node_name"])
+        new = operation.get("drained") and row["name"] not in drained
+        tags, wanted = row["tags"], DRAINED_TAG if new else ""
+        if name := operation.get("instance_name"):
+            one = ganeti.instance(name)
+            left = kind in _LEAVING and request["returns"] and one["pnode"] != row["name"]
+            stopped = kind == "OP_INSTANCE_SHUTDOWN"
+            tags, wanted = one["tags"], SHUTDOWN_TAG if stopped else HOME_TAG if left else ""
+        if wanted:
+            text = f"{shown([operation])}, and no tag says so"
+            self.require("remembered", f"{wanted}{row['uuid']}" in tags, text)
 
     def changed_disks(self, operation: Operation, before: int, after: int) -> None:
         """An operation has left so many good copies of an instance."""
@@ -150,6 +179,9 @@ class Checks:
         """A daemon requests a repair command."""
         if "maintenance" in json.loads(original):
             self.reboots.requested(node, daemon.seen)
+            known = bool(daemon.answers.observed.get(node, NONE).object)
+            text = f"{node} is to be rebooted by a daemon that has no report of it"
+            self.require("returned", known, text)
             return
         answer, text = daemon.answers.observed.get(node, NONE), f"a command of {node} is requested"
         reported = answer.object.encode() == original
@@ -179,17 +211,22 @@ class Checks:
     def rule_written(self, rule: Row, caller: Daemon | None) -> None:
         """A filter rule was written."""
         record = record_of(rule)
-        if record is None or "hmac" not in record or caller is None:
+        if record is None or "hmac" not in record:
             return
         uuid, before = rule["uuid"], self.records.get(rule["uuid"])
+        self._written_at[uuid] = self._world.clock.now
+        # The daemon writes a known text to disarm the rule of a record that it ignores.
+        if caller is None or self.foreign.has(rule):
+            return
         state = _state(record)
         written_since = uuid in self._removed or self._writers.get(uuid) is not caller
         if not caller.process.alive and written_since:
             # A call of a daemon that was killed: the one that runs now writes the record back, or
             # ignores it.
             self.deleted.add(uuid)
+        else:
+            self.canceled.written(uuid, record)
         self._writers[uuid] = caller
-        self._written_at[uuid] = self._world.clock.now
         # A person has written the request of a maintenance.
         first = "noted" if uuid in self.requested else ""
         if (_state(before) if before else first) != state:
@@ -209,13 +246,21 @@ class Checks:
 
     def _pending(self) -> None:
         """No more nodes are under repair than may be, in the middle of a round as well."""
-        nodes = {one["node"] for one in self.known().values() if one["status"] == "pending"}
-        text = f"{len(nodes)} nodes are recorded to be under repair"
-        self.require("limits", len(nodes) <= self._world.settings.most_nodes, text)
+        pending = [one for one in self.known().values() if one["status"] == "pending"]
+        self._limits((one["node"], bool(one.get("maintenance"))) for one in pending)
+
+    def _limits(self, nodes: Iterable[tuple[str, bool]]) -> None:
+        """``nodes``: those that are under repair or away, and whether that is for maintenance."""
+        found = {*nodes}
+        for planned in (False, True):
+            many = sum(one == planned for _, one in found)
+            text = f"{many} nodes are {'away for maintenance' if planned else 'under repair'}"
+            self.require("limits", many <= self._world.settings.most_nodes, text)
 
     def _judge_record(self, uuid: str, before: Row | None, record: Row, caller: Daemon) -> None:
         self.begun.recorded(uuid)
         if before and before["status"] == "noted" and record["status"] == "pending":
+            self.waits.begun(record)
             self.begun.begun(uuid, record, caller.answers, caller.seen)
         self.results.written(uuid, before, record, caller.seen)
         self.reboots.written(uuid, before, record)
@@ -229,6 +274,7 @@ class Checks:
         record = self.records.pop(uuid, None)
         if record is not None and caller:
             self._removed.add(uuid)
+            self.canceled.removed(uuid)
             self.reported.wrote(caller, uuid, FORGOTTEN)
             if uuid not in self.deleted:
                 self.results.removed(uuid, record, caller.answers, caller.seen)
@@ -244,12 +290,10 @@ class Checks:
         for line in sorted(held - self._held):
             self._world.narrate(f"held {line}")
         self._held = held
-        # An older record that people wrote back counts for the daemon that cannot know it.
-        own = [one for uuid, one in outcome.incidents.items() if uuid not in self.deleted]
-        repaired = {one.node for one in own if one.state.under_repair}
-        most = self._world.settings.most_nodes
-        self.require("limits", len(repaired) <= most, f"{len(repaired)} nodes are under repair")
+        own = outcome.incidents.values()
+        self._limits((one.node, bool(one.maintenance)) for one in own if one.state.under_repair)
         self._maintained(outcome)
+        self.waits.round(outcome)
         self.begun.round()
         self.results.round()
         if outcome.decision is not None and not (outcome.undecided or outcome.fault):
@@ -269,8 +313,9 @@ class Checks:
         for uuid in sorted(self.known().keys() - {*read, *outcome.incidents}):
             there = uuid in self._world.luxid.filters
             late = at is None or self._written_at[uuid] >= at
-            # Who cannot read a record that people have edited counts on from its own clock.
-            late |= self._world.jumped > 0 and bool(self.deleted)
+            # A daemon that was killed while it wrote may have left one that root must confirm.
+            other = self._writers.get(uuid) is not daemon
+            late |= there and other and not is_stamped(self._world.luxid.filters[uuid])
             self.require("accepted", late or not there, f"{daemon.node} ignores {uuid}")
 
     def _maintained(self, outcome: Round) -> None:

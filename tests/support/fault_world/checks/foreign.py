@@ -6,7 +6,8 @@ from collections.abc import Callable
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from fault_world.checks.texts import record_of
+from fault_world.checks.texts import is_stamped, record_of
+from ganeti_steward.plugins.filters.filter_rules import CONTINUE
 
 if TYPE_CHECKING:
     from fault_world.daemon import Daemon
@@ -41,6 +42,16 @@ class Foreign:
         self._written: dict[str, int] = {}
         """uuid -> when the latest was written, ns since the epoch"""
         self._changed: dict[str, tuple[Daemon, _Changed]] = {}
+        self._acting: dict[str, tuple[int, int]] = {}
+        """uuid of a record that holds jobs -> since when, and how many rounds there were since"""
+        self._unstamped: dict[str, int] = {}
+        """uuid of a record that the next daemon would not use -> for how many rounds"""
+
+    def kept(self, rule: dict[str, Any]) -> None:
+        """A rule that any reader of RAPI can keep."""
+        known = self.versions.setdefault(rule["uuid"], [])
+        known.append(deepcopy(rule))
+        del known[:-_KEPT]
 
     def written(self, rule: dict[str, Any], daemon: Daemon) -> None:
         """A daemon has written a record."""
@@ -49,8 +60,7 @@ class Foreign:
         if owner is daemon and one and daemon.read_at > one.at and not self._losing():
             text = f"what others wrote to {rule['uuid']} counts"
             self._require("written-back", _content(rule) == _content(known[-1]), text)
-        known.append(deepcopy(rule))
-        del known[:-_KEPT]
+        self.kept(rule)
         self._written[rule["uuid"]] = self._world.clock.now
 
     def changed(self, uuid: str) -> None:
@@ -68,8 +78,14 @@ class Foreign:
                 return
             self._changed[uuid] = known[0], _Changed(self._world.clock.now, trail)
 
+    def acts(self, uuid: str) -> None:
+        """Others have had the rule of a record hold all jobs."""
+        self._acting[uuid] = self._world.clock.now, 0
+
     def round(self, daemon: Daemon) -> None:
         """A daemon has ended a round in which records could be written."""
+        self._are_harmless(daemon)
+        self._are_stamped(daemon)
         for uuid, (owner, one) in [*self._changed.items()]:
             rule = self._world.luxid.filters.get(uuid)
             if rule is None or rule["reason_trail"] != one.trail or not owner.process.alive:
@@ -79,6 +95,35 @@ class Foreign:
                 text = f"{uuid} is as others wrote it, after {one.rounds} rounds"
                 self._require("written-back", one.rounds < _ROUNDS, text)
 
+    def _are_harmless(self, daemon: Daemon) -> None:
+        """No record holds jobs, whether or not the daemon uses it."""
+        for uuid, (at, rounds) in [*self._acting.items()]:
+            rule = self._world.luxid.filters.get(uuid)
+            if rule is None or rule["action"] == CONTINUE or not self.has(rule):
+                del self._acting[uuid]
+            elif daemon.read_at > at and not self._losing():
+                self._acting[uuid] = at, rounds + 1
+                text = f"the record {uuid} holds jobs after {rounds} rounds"
+                self._require("written-back", rounds < _ROUNDS, text)
+
+    def has(self, rule: dict[str, Any]) -> bool:
+        """Whether a rule has the text of a version that was written before."""
+        kept = self.versions.get(rule["uuid"], ())
+        texts = {one["reason_trail"][0][1] for one in kept}
+        return rule["reason_trail"][0][1] in texts
+
+    def _are_stamped(self, daemon: Daemon) -> None:
+        """The next daemon would use what this one has written."""
+        filters = self._world.luxid.filters
+        incidents = self._world.checks.incidents
+        late = {uuid for uuid in incidents if uuid in filters and not is_stamped(filters[uuid])}
+        if not daemon.read_at or self._losing():
+            late = set()
+        self._unstamped = {uuid: self._unstamped.get(uuid, 0) + 1 for uuid in late}
+        for uuid, rounds in self._unstamped.items():
+            text = f"the next daemon would not use {uuid}, after {rounds} rounds"
+            self._require("accepted", rounds <= _ROUNDS, text)
+
     def _losing(self) -> bool:
         return any(one.kind in _LOSING for one in self._world.faults.active)
 
@@ -86,4 +131,4 @@ class Foreign:
 def _content(rule: dict[str, Any]) -> dict[str, Any]:
     """What a record says, without what signs it."""
     record = record_of(rule) or {}
-    return {key: value for key, value in record.items() if key not in ("counter", "hmac")}
+    return {key: value for key, value in record.items() if key not in ("writes", "job", "hmac")}

@@ -27,9 +27,12 @@ INVARIANTS: Final[Mapping[str, str]] = {
     "migrates": "The repair evacuate stops no instance on a node that is in service.",
     "canceled": "Nothing is begun for an incident that a person has canceled, and its queued jobs "
     "are canceled.",
+    "not-again": "Nothing is begun for an incident once a daemon has recorded that it was "
+    "canceled, or removed its record, whichever older record of it is written back.",
     "retried": "A move that failed is tried again after retry-delay, and not more often than "
     "move-attempts permits; the same task succeeds at most four times in a row.",
-    "open-until-ended": "A task is open in its record until its jobs and its command have ended.",
+    "open-until-ended": "A task is open in its record until its jobs and its command have ended; "
+    "an incident that has ended has no open command.",
     "result": "A record says how jobs and commands have ended: a repair is completed after its "
     "command has ended well, or when no instance has its primary on the node any more.",
     "acknowledged": "A result counts as acknowledged only after its tag was on the node.",
@@ -39,12 +42,15 @@ INVARIANTS: Final[Mapping[str, str]] = {
     "daemon only while it is drained. No node that runs is set offline while an instance runs "
     "on it.",
     "rebooted-once": "No node is rebooted twice by the daemon for one maintenance.",
-    "returned": "Where its boot id is known, a node counts as rebooted for a maintenance only "
-    "after it was, or after a person says so.",
+    "returned": "A command reboots a node for a maintenance only once the daemon has a report of "
+    "that node of its own. Where its boot id is known, the node counts as rebooted only after it "
+    "was, or after a person says so.",
+    "remembered": "What is drained, shut down or moved away to come back for a maintenance has a "
+    "tag that says so.",
     "apart": "No two nodes of one instance are away for maintenance at the same time.",
     "opted-out": "Nothing with the tag maintd:off is touched: no node, no node of such a group, no "
     "instance.",
-    "paused": "Nothing is submitted by a round that began while the cluster was paused.",
+    "paused": "Nothing is submitted while the cluster was paused when its tags were read last.",
     "one-task": "No instance is in two jobs of the daemon at the same time, no node is used by "
     "tasks of two repairs, and a node has one task at a time.",
     "target-healthy": "Nothing is moved to a node that is drained, offline, without memory, or has "
@@ -53,10 +59,15 @@ INVARIANTS: Final[Mapping[str, str]] = {
     "candidates": "No daemon takes so many candidates out of service that only the master has the "
     "configuration, where two could have it.",
     "limits": "No more nodes than most-nodes are under repair, and no more than most-waiting are "
-    "out of service because of repairs.",
+    "out of service because of repairs; a maintenance begins only while repairs and maintenance "
+    "together stay within both.",
+    "waits-end": "Whatever waits says until when at most, and waits no longer, or what a person "
+    "can do.",
+    "planned-last": "No repair of an ill node waits for planned maintenance.",
     "runs-once": "No instance runs on two nodes.",
     "data-kept": "The daemon starts no instance from a copy that lacks what was written, unless "
-    "failover-unsynced permits it and the other node has no power.",
+    "the other node has no power, and failover-unsynced permits it or, for routine work, the last "
+    "check found both copies in sync.",
     "copies-kept": "No good copy of an instance's disks is given up while the instance itself "
     "could have left the ill node first, and none after which no good one is left.",
     "command-reported": "A repair command is begun only on the node that reports it, once for each "

@@ -12,7 +12,7 @@ from fault_world.checks.tasks import OwnJob, Tasks, nanoseconds
 from fault_world.checks.texts import shown, texts
 from fault_world.clock import SECOND
 from ganeti_steward.plugins.maintenance.queue.submit import SUBMISSION_SOURCE
-from ganeti_steward.plugins.model.incident import JOB_SOURCE
+from ganeti_steward.plugins.model.incident import JOB_SOURCE, STOPPED_TAG
 from ganeti_steward.plugins.model.routine import ROUTINE_SOURCE
 
 if TYPE_CHECKING:
@@ -49,6 +49,10 @@ class Jobs:
         """incident -> whether its node had reported a fault when the repair was begun"""
         self._good: dict[str, int] = {}
         """instance -> since when daemons can see that both copies are good, on the same nodes"""
+        self._off: set[str] = set()
+        """names of the nodes that are off by the tag of a person, when they were seen last"""
+        self._unseen_since: set[str] = set()
+        """those of them that no daemon has seen answer since"""
         self._tasks = Tasks(world, require)
         self._out: dict[str, str] = {}
         """node -> the incident for which it was taken out of service"""
@@ -62,6 +66,14 @@ class Jobs:
     def saw(self, seen: Seen) -> None:
         """A daemon has read the cluster."""
         self._good = {name: self._good.get(name, seen.at) for name in seen.good}
+        ganeti = self._world.ganeti
+        off = {row["name"] for row in ganeti.nodes if _is_off_by_word(row["tags"])}
+        self._unseen_since = {
+            name
+            for name in off & {*self._unseen_since, *off - self._off}
+            if not ganeti.answers(name)
+        }
+        self._off = off
 
     @property
     def open(self) -> list[OwnJob]:
@@ -96,6 +108,8 @@ class Jobs:
         self._announced([number for number, _ in acting], [job for _, job in acting])
         self._require("paused", not seen.paused, shown(acting[0][1]))
         for one, (_, job) in zip(own, acting, strict=True):
+            if one.acts and one.incident and _is_work(job):
+                self._world.checks.canceled.begins(one.incident, shown(job))
             self._judge(one, job, seen)
             self._copies(one, job, seen, caller.answers)
         for submission in dict.fromkeys(one.submission for one in own if one.incident):
@@ -179,7 +193,9 @@ class Jobs:
         """A node that runs is set offline when nothing on it can be moved any more."""
         running = sorted(name for name, where in seen.runs if where == node)
         runs = node not in self._world.ganeti.off
-        self._require("emptied", not (runs and running), f"{text}: {running} run on it")
+        # A person has switched it off; whether it is on again no daemon has seen.
+        known = node not in self._unseen_since
+        self._require("emptied", not (runs and running and known), f"{text}: {running} run on it")
 
     def begun(self, incident: str, node: str, seen: Seen) -> None:
         """A daemon has recorded that a repair is begun: whether its node reports a fault."""
@@ -225,14 +241,14 @@ class Jobs:
         lost = effect.out & seen.pool.candidates
         few = bool(lost) and not seen.pool.enough_without(lost, size)
         self._require("candidates", not few, f"{text} leaves the master alone")
-        new, waiting = effect.out - seen.out, {*self._waiting(), *effect.out}
+        new, waiting = effect.out - seen.out, {*self._waiting(own), *effect.out}
         most = self._world.settings.most_waiting
         text = f"{sorted(waiting)} are out of service"
         self._require("limits", not new or len(waiting) <= most, text)
         self._out |= dict.fromkeys(effect.out, own.incident)
 
-    def _waiting(self) -> list[str]:
-        """Nodes that repairs have taken out of service, until a person knows."""
+    def _waiting(self, own: OwnJob) -> list[str]:
+        """Nodes that were taken out of service, until a person knows: for a repair by repairs."""
         checks, rows = self._world.checks, self._world.ganeti.nodes
         nodes = {row["name"] for row in rows if row["drained"] or row["offline"]}
         self._out = {
@@ -242,7 +258,8 @@ class Jobs:
             and not (checks.records[incident].get("acknowledged") or incident in checks.deleted)
             and node in nodes
         }
-        return [*self._out]
+        requested = checks.requested if not self._planned(own) else set()
+        return [node for node, incident in self._out.items() if incident not in requested]
 
     def _copies(self, own: OwnJob, job: Sequence[Operation], seen: Seen, answers: Answers) -> None:
         """An instance on an ill node leaves by its good copy, which is not given up first."""
@@ -286,12 +303,27 @@ class Jobs:
             self._require("target-healthy", memory <= seen.memory.get(node, memory), text)
 
     def _limits(self, own: Sequence[OwnJob]) -> None:
-        # An older record that people wrote back counts for the daemon that cannot know it.
+        # Of a record that people have deleted the daemon does not know for whom its jobs are.
         repairs = [one for one in self.open if one.incident not in self._world.checks.deleted]
-        nodes = {one.node for one in repairs if one.acts and one.node}
         acts = any(one.acts and one.node for one in own)
-        text = f"jobs of repairs of {sorted(nodes)} run"
-        self._require("limits", not acts or len(nodes) <= self._world.settings.most_nodes, text)
+        for planned in (False, True):
+            nodes = {one.node for one in repairs if one.acts and self._planned(one) == planned}
+            text = f"jobs of {'maintenances' if planned else 'repairs'} of {sorted(nodes)} run"
+            few = len(nodes - {""}) <= self._world.settings.most_nodes
+            self._require("limits", not acts or few, text)
+
+    def _planned(self, own: OwnJob) -> bool:
+        """Whether a job is one of a maintenance that a person has requested."""
+        return own.incident in self._world.checks.requested
+
+
+def _is_work(job: Sequence[Operation]) -> bool:
+    """Whether a job is part of a repair; volumes that it has closed are opened after its end."""
+    return all(one["OP_ID"] != "OP_NODE_MODIFY_STORAGE" for one in job)
+
+
+def _is_off_by_word(tags: Sequence[str]) -> bool:
+    return any(tag.startswith(STOPPED_TAG) for tag in tags)
 
 
 def _changes(job: Sequence[Operation]) -> bool:

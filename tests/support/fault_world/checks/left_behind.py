@@ -32,7 +32,7 @@ def check_left(world: World, records: Mapping[str, Row], require: Require) -> No
     for daemon in world.daemons:
         threads = daemon.process.threads
         require("bounded", threads <= _THREADS + _CALLS, f"{threads} threads of {daemon.node}")
-        noted = world.disks[daemon.node].calls or frozenset()
+        noted = world.disks[daemon.node].calls.calls
         require("bounded", len(noted) <= _CALLS, f"{len(noted)} calls are noted")
 
 

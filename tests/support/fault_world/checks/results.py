@@ -62,6 +62,8 @@ class Results:
         """A daemon has written a record."""
         names = {one["id"] for one in after["open"] if one["command"]}
         self._commands.setdefault(uuid, set()).update(names)
+        over = after["status"] not in _ACTIVE
+        self._require("open-until-ended", not (over and names), f"{uuid} is over with a command")
         if before is None:
             return
         left = {one["id"] for one in after["open"]}
@@ -106,7 +108,7 @@ class Results:
         open_ = [one["status"] for one in states if not one.get("end_ts")]
         self._require("open-until-ended", not open_, f"{text}: its jobs are {open_}")
         agent = self._world.agents.get(after["node_name"])
-        if submission["command"] and agent:
+        if submission["command"] and agent and after["status"] in _ACTIVE:
             running = agent.runs(submission["id"])
             self._require("open-until-ended", not running, f"{text}: the command runs")
         unnamed = [] if before["acknowledged"] else sorted(jobs - {*after["jobs"], *luxid.purged})

@@ -26,6 +26,11 @@ def record_of(rule: Row) -> dict[str, Any] | None:
     return None
 
 
+def is_stamped(rule: Row) -> bool:
+    """Whether the record of a rule was signed when luxid has had no later job."""
+    return bool((record_of(rule) or {}).get("job") == rule["watermark"])
+
+
 def object_of(record: Row) -> str:
     """The diagnose object of a record, as JSON."""
     return canonical_object(dict(record["original"])).decode()

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from fault_world.ganeti import Ganeti
 from ganeti_steward.core.config.values import Config
-from ganeti_steward.plugins.maintenance.config import ACT, Maintd, Rebalance
+from ganeti_steward.plugins.maintenance.config import ACT, Harep, Maintd, Rebalance
 from ganeti_steward.plugins.model.incident import OPT_OUT_TAG
 
 Row = dict[str, Any]
@@ -21,7 +21,9 @@ def drawn_shape(random: Random, needed: Mapping[str, Any]) -> tuple[Ganeti, Conf
     """A cluster and a configuration; ``needed``: settings of the daemon that are not drawn."""
     nodes, instances = random.randint(3, 6), random.randint(2, 10)
     settings = _settings(random, nodes)._replace(**needed)
-    config = Config(sections={"maintd": settings, "rebalance": _BALANCING})
+    harep = Harep(disk_check_interval=random.choice((60, 300)))
+    sections = {"maintd": settings, "rebalance": _BALANCING, "harep": harep}
+    config = Config(sections=sections)
     pool = random.choice((1, 2, 3, 3, 5))
     ganeti = Ganeti([f"node{number}" for number in range(1, nodes + 1)], pool)
     for number in range(1, instances + 1):
@@ -106,5 +108,6 @@ def _settings(random: Random, nodes: int) -> Maintd:
         failover_unsynced=random.random() < 0.3,
         final_role=random.choice(("offline", "drained")),
         hold_creations=random.random() < 0.4,
-        routine=("harep", "rebalance") if random.random() < 0.15 else (),
+        routine=("harep", "rebalance") if random.random() < 0.25 else (),
+        blocked_limit=random.choice((60, 600)),
     )

@@ -73,6 +73,15 @@ STORIES: Final[Mapping[str, Sequence[Event]]] = {
         Event("loses-power", (30, 240), NODE, 3600),
         _says(STOPPED_TAG, (20, 120)),
     ),
+    "off with the only good copies, and given up": (
+        Event("disk-degrades", (100, 200), COPIES),
+        Event("loses-power", (100, 400), NODE, 3600),
+        Event("node-given-up", (20, 120), NODE),
+    ),
+    "off with good copies, and given up": (
+        Event("loses-power", (200, 400), NODE, 3600),
+        Event("node-given-up", (20, 120), NODE),
+    ),
     "cannot be reached, and runs": (
         _says(_OLD_WORD, (0, 0)),
         Event("locks-held", (0, 30), COPIES),
@@ -122,6 +131,44 @@ STORIES: Final[Mapping[str, Sequence[Event]]] = {
         _ill("evacuate", after=(0, 0)),
         Event("master-failover", (120, 240), MASTER),
     ),
+    "a day ahead, another master, and back": (
+        Event("clock-jumps", (0, 0), MASTER, detail="86400"),
+        _ill("evacuate", after=(0, 30)),
+        Event("clock-jumps", (60, 120), MASTER, detail="-86400"),
+        Event("master-failover", (0, 60), OTHER),
+        _ill("evacuate", PEER, (0, 60)),
+        Event("master-failover", (120, 240), MASTER),
+    ),
+    "a cancelled maintenance is put back after a failover": (
+        Event("maintenance-requested", (0, 60), NODE, 60, "stop,command:reboot"),
+        _says(CANCEL_TAG, (0, 300)),
+        Event("master-failover", (90, 300), OTHER),
+        Event("record-restored", (20, 60), detail="maintenance"),
+        Event("record-restored", (20, 60), detail="maintenance"),
+        Event("record-restored", (20, 60), detail="maintenance"),
+    ),
+    "a cancelled maintenance is put back before a daemon begins": (
+        Event("maintenance-requested", (0, 60), NODE, 60, "stop,power"),
+        _says(CANCEL_TAG, (0, 300)),
+        Event("master-failover", (90, 300), OTHER),
+        Event("record-restored", (6, 7), detail="maintenance"),
+    ),
+    "forgotten, put back, and another master": (
+        Event("falls-ill", (0, 0), NODE, 100, "evacuate"),
+        Event("master-failover", (400, 600), OTHER),
+        Event("record-restored", (6, 60)),
+        Event("record-restored", (6, 60)),
+    ),
+    "a record holds all jobs": (
+        _ill("evacuate"),
+        Event("record-pauses", (60, 200)),
+    ),
+    "a record holds all jobs, and another master": (
+        _ill("evacuate"),
+        Event("master-failover", (60, 200), OTHER),
+        Event("locks-held", (6, 7), COPIES),
+        Event("record-pauses", (0, 2)),
+    ),
     "deposed, with something to do": (
         Event("master-left-behind", (0, 0), OTHER, 900, "agents-only"),
         _ill("evacuate", after=(0, 120)),
@@ -138,6 +185,40 @@ STORIES: Final[Mapping[str, Sequence[Event]]] = {
     "maintained with its peer": (
         Event("maintenance-requested", (0, 60), NODE, 600, "stop"),
         Event("maintenance-requested", (0, 60), PEER, 600, "stop"),
+    ),
+    "ill while another is ready": (
+        Event("maintenance-requested", (0, 60), NODE, 900, "stop"),
+        _ill("evacuate", OTHER, (200, 300)),
+    ),
+    "canceled while it is rebooted": (
+        Event("maintenance-requested", (0, 60), NODE, 60, "stop,command:reboot"),
+        _says(CANCEL_TAG, (100, 300)),
+        _ill("evacuate", OTHER, (0, 60)),
+    ),
+    "never back from its command": (
+        Event("maintenance-requested", (0, 0), NODE, 60, "stop,command:reboot"),
+        Event("loses-power", (60, 150), NODE, 5000),
+        _ill("evacuate", OTHER, (600, 700)),
+        Event("results-removed", (60, 300), NODE),
+    ),
+    "canceled once it is ready": (
+        Event("maintenance-requested", (0, 0), NODE, 900, "stop"),
+        _says(CANCEL_TAG, (150, 600)),
+        Event("maintenance-requested", (0, 60), OTHER, 60, "stop"),
+    ),
+    "canceled while it is emptied": (
+        Event("maintenance-requested", (0, 60), NODE, 60, "stop"),
+        _says(CANCEL_TAG, (40, 120)),
+        Event("maintenance-requested", (60, 120), OTHER, 60, "stop"),
+    ),
+    "blocked while it is emptied": (
+        Event("maintenance-requested", (0, 0), NODE, 600, "stop"),
+        Event("disk-degrades", (60, 120), COPIES),
+        Event("maintenance-requested", (0, 60), OTHER, 60, "stop"),
+    ),
+    "another daemon before it is rebooted": (
+        Event("maintenance-requested", (0, 0), NODE, 60, "stop,command:reboot"),
+        *(Event("daemon-killed", (10, 40)) for _ in range(8)),
     ),
     "reports something else each minute": (Event("falls-ill", (0, 60), NODE, 1800, "changing"),),
     "leaves once it is emptied": (
@@ -239,6 +320,7 @@ class Alone(NamedTuple):
 
 
 _SWITCHES_OFF: Final = {"power_off": True, "hold_time": 0}
+_REPAIRED: Final = {"routine": ("harep",), "failover_unsynced": False}
 #: Story -> what it needs.
 ALONE: Final[Mapping[str, Alone]] = {
     "switched on while its instances wait": Alone(0.5, _SWITCHES_OFF),
@@ -255,8 +337,14 @@ ALONE: Final[Mapping[str, Alone]] = {
     "another is ill once its repair has failed": Alone(
         0.3, {"hold_time": 0, "most_nodes": 2, "most_waiting": 2}
     ),
+    "never back from its command": Alone(0.5, {"hold_time": 0, "return_limit": 600}),
+    "another daemon before it is rebooted": Alone(0.2, {"hold_time": 0}),
+    "blocked while it is emptied": Alone(0.5, {"hold_time": 0, "blocked_limit": 60, "routine": ()}),
+    "ill while another is ready": Alone(0.3, {"hold_time": 0, "most_nodes": 1, "most_waiting": 1}),
     "each move fails": Alone(0.3, {"hold_time": 0, "move_attempts": 3, "retry_delay": 90}),
     "off with the only good copies": Alone(0.2, {"hold_time": 0}),
+    "off with the only good copies, and given up": Alone(0.3, _REPAIRED),
+    "off with good copies, and given up": Alone(0.3, _REPAIRED),
     "cannot be reached, and runs": Alone(0.2, {"hold_time": 0}),
     "reports something else each minute": Alone(0.5, {"incident_pause": 60, "most_incidents": 1}),
 }

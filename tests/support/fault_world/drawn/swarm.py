@@ -41,6 +41,8 @@ _TOGETHER: Final = (
     ("disk-degrades", "disk-fails", "resync-stalls", "watcher-runs"),
     ("records-fail", "record-restored", "record-edited"),
     ("failing-operations", "no-effect", "locks-held"),
+    ("maintenance-requested", "tag-set", "master-failover", "record-restored"),
+    ("record-pauses", "master-failover", "daemon-killed"),
     ("node-removed", "node-taken-back", "results-removed"),
 )
 _SO_OFTEN: Final = 8.0

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import PurePosixPath
-from typing import Final
+import os
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Final
 
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
+
+if TYPE_CHECKING:
+    import pytest
 
 #: Files and folders of tests/lab that run one after the other in one lab, so that each lab has
 #: about as much to do; what is not named here runs in the last lab.
@@ -25,8 +29,22 @@ _LABS: Final = (
 )
 #: Files whose tests share what takes minutes to make.
 _UNDIVIDED: Final = {"test_built_packages"}
-#: Clusters that run side by side.
-LABS: Final = len(_LABS) + 1
+#: Tests that mostly wait for processes leave the processors to others.
+_WAITING: Final = 2
+
+
+def workers(config: pytest.Config) -> int:
+    """One for each processor, and a few for tests that mostly wait.
+
+    Labs that share a processor would keep each other waiting until something gives up.  A single
+    file is run without any worker.
+    """
+    processors = len(os.sched_getaffinity(0))
+    paths = [Path(argument.partition("::")[0]) for argument in config.args]
+    files = sum(path.is_file() for path in paths)
+    in_labs = config.option.part == "labs" or all("lab" in path.parts for path in paths)
+    usual = processors if in_labs else processors + _WAITING
+    return min(usual, files if files > 1 else 0) if files == len(paths) else usual
 
 
 class Scheduling(LoadScopeScheduling):  # type: ignore[misc]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 from pathlib import Path
 
@@ -14,9 +13,9 @@ from ganeti_steward.core.model.job_state import JobState
 from ganeti_steward.core.model.sent import Sent
 from ganeti_steward.core.typed_json import from_json, to_json
 from ganeti_steward.plugins.maintenance.config import Maintd
+from ganeti_steward.plugins.maintenance.daemon.recording import MomentLines
 from ganeti_steward.plugins.maintenance.daemon.replay import (
     Moment,
-    Recorder,
     continued,
     read_moments,
     replay,
@@ -68,11 +67,8 @@ INPUTS = Inputs(
 
 
 def written(*moments: tuple[Inputs, Maintd]) -> str:
-    file = io.StringIO()
-    recorder = Recorder(file)
-    for inputs, settings in moments:
-        recorder(inputs, settings)
-    return file.getvalue()
+    lines = MomentLines()
+    return b"".join(lines.line(*one) for one in moments).decode()
 
 
 def facts(inputs: Inputs) -> list[object]:
