@@ -1,16 +1,16 @@
 # One word a task; each calls the script that does it.
 .PHONY: setup test check unit all floors measure manual map hooks
 
-setup:   ## .venv with this checkout and all tools
+setup:   ## .venv with this checkout and all tools of tier 1
 	contrib/setup test
-test:    ## the tests of FILE, a file or folder
+test:    ## tier 1, or the tests of FILE, a file or folder
 	contrib/test $(FILE)
 check:   ## ruff, format, mypy
 	contrib/check
-unit:    ## all tests without the real Ganeti cluster
+unit:    ## tier 1 without the real Ganeti cluster
 	contrib/test -m "not lab"
-all:     ## everything, as in CI
-	contrib/test
+all:     ## tier 2: all tests, all labs
+	contrib/test --all
 floors:  ## a fast part at the lower bounds of the dependencies
 	contrib/floors
 measure: ## coverage and mutation score of MODULES by the tests FILE

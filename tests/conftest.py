@@ -9,10 +9,15 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import hypothesis
 import pytest
 from front import Front
-from schedule import LABS, Scheduling
-from thorough import often
+from interrupts import MainProcess, Once, Worker
+from schedule import Scheduling, workers
+from slow_tests import Measured, Slowest
+from thorough import SEED, TIER, often
+from tier_parts import PARTS, SLOW, chosen
+from time_limits import Limits
 
 #: Below /tmp others could make what root runs, so no program there is run as root.
 _SAFE: Final = Path("/var/cache/steward-tests")
@@ -21,21 +26,51 @@ if os.geteuid() == 0:
     _SAFE.mkdir(mode=0o755, exist_ok=True)
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_SAFE))
 
+# Before the tests are imported, which say how many examples they try.
+hypothesis.settings.register_profile(
+    "steward",
+    # How fast this machine is says nothing about the program.
+    deadline=None,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+    max_examples=often(100, 100, 10),
+)
+hypothesis.settings.load_profile("steward")
+
 if TYPE_CHECKING:
     from xdist.remote import Producer
+
+_LIMITS: Final = Limits()
+_ONCE: Final = Once()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("steward")
+    group.addoption("--part", choices=PARTS, help="run the tests of one part of a tier")
+    group.addoption("--write-slow", action="store_true", help=f"write {SLOW.name}")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    # All workers collect the same tests, also when the date changes meanwhile.
+    os.environ["STEWARD_SEED"] = str(SEED)
+    if config.option.hypothesis_seed is None:
+        config.option.hypothesis_seed = SEED
+    is_worker, distributed = hasattr(config, "workerinput"), bool(config.option.numprocesses)
+    if not is_worker:
+        slow = SLOW if config.option.write_slow else None
+        config.pluginmanager.register(Slowest(slow), "slowest tests")
+    if is_worker or not distributed:
+        config.pluginmanager.register(Measured(), "costs of tests")
+    config.pluginmanager.register(MainProcess() if distributed else Worker(), "interrupts")
+
+
+def pytest_sessionstart() -> None:
+    _LIMITS.start()
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """One for each processor, and a few that mostly wait: for a lab, or for processes.
-
-    A single file is run without any.
-    """
-    waiting = 3 if config.option.markexpr == "not lab" else LABS
-    usual = len(os.sched_getaffinity(0)) + waiting
-    paths = [Path(argument.partition("::")[0]) for argument in config.args]
-    files = sum(path.is_file() for path in paths)
-    return min(usual, files if files > 1 else 0) if files == len(paths) else usual
+    return workers(config)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -44,10 +79,30 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Schedul
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what is marked as thorough, unless all is to be tried."""
-    if left := [one for one in items if one.get_closest_marker("thorough") and not often(0, 1)]:
-        items[:] = [one for one in items if one not in left]
-        config.hook.pytest_deselected(items=left)
+    """Leave out what does not belong to this part and tier."""
+    kept = chosen(items, config.option.part)
+    if len(kept) < len(items):
+        left = set(items) - set(kept)
+        config.hook.pytest_deselected(items=[one for one in items if one in left])
+        items[:] = kept
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol() -> Generator[None, object, object]:
+    _ONCE.again()
+    with _LIMITS.limited():
+        return (yield)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What repeats the failures with the same seed."""
+    failed = [one.nodeid for one in terminalreporter.stats.get("failed", [])]
+    if failed:
+        terminalreporter.section("to repeat")
+        for nodeid in dict.fromkeys(failed):
+            terminalreporter.write_line(
+                f"STEWARD_TIER={TIER} STEWARD_SEED={SEED} .venv/bin/python -m pytest '{nodeid}'"
+            )
 
 
 @pytest.hookimpl(wrapper=True)
@@ -63,13 +118,11 @@ def pytest_runtest_makereport(
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _signals_as_in_a_terminal() -> Iterator[None]:
-    """What a shell starts in the background, or nohup, would hand its deafness on."""
-    usual = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL}
-    before = {number: signal.signal(number, handler) for number, handler in usual.items()}
+def _hangup_as_in_a_terminal() -> Iterator[None]:
+    """What nohup starts would hand its deafness on."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     yield
-    for number, handler in before.items():
-        signal.signal(number, handler)
+    signal.signal(signal.SIGHUP, before)
 
 
 @pytest.fixture(autouse=True)

@@ -16,12 +16,14 @@ import pytest
 from asserting import some
 from hostile_readers import Readers
 from mutation import damaged_json
-from thorough import often
+from thorough import often, seeds
 
 from ganeti_steward.core.errors import StewardError
 
 #: Inputs of all tests of this file together.
 INPUTS: Final = often(20_000, 1_000_000)
+#: The seed of the first one; 0 but in tier 1.
+FIRST: Final = seeds(1, 1_000_000)[0]
 #: Tests, so that a failure does not hide the others, and several workers can share the work.
 PARTS: Final = 20
 #: Seconds of processor time from which on an input counts as one that hangs.
@@ -64,7 +66,7 @@ def fault_of(readers: Readers, seed: int) -> str:
     try:
         with limited():
             readers.all[name][1](rng)
-    except (StewardError, ValueError):
+    except StewardError:
         pass
     except (Exception, Hang) as err:
         return f"seed {seed}, {name}: {type(err).__name__}: {str(err)[:200]}"
@@ -77,9 +79,9 @@ def fault_of(readers: Readers, seed: int) -> str:
 def test_no_traceback_and_no_hang(readers: Readers, part: int) -> None:
     """Repeat one with ``fault_of(readers, SEED)``."""
     each = INPUTS // PARTS
-    seeds = range(part * each, (part + 1) * each)
-    print(f"seeds {seeds.start} to {seeds.stop - 1}")
-    faults = [fault for seed in seeds if (fault := fault_of(readers, seed))]
+    numbers = range(FIRST + part * each, FIRST + (part + 1) * each)
+    print(f"seeds {numbers.start} to {numbers.stop - 1}")
+    faults = [fault for seed in numbers if (fault := fault_of(readers, seed))]
     assert not faults[:_SHOWN], f"{len(faults)} of {each} inputs"
 
 
@@ -99,7 +101,7 @@ def test_the_good_inputs_are_read(readers: Readers) -> None:
             try:
                 read(Random(seed))
                 break
-            except (StewardError, ValueError):
+            except StewardError:
                 pass
         else:
             pytest.fail(f"{name}: no input was good")

@@ -25,7 +25,6 @@ WORDS: Final = {
     "settled": "final score, placed",
     "growth": "headroom, added instances",
     "patience": "time limit, disk timeout",
-    "tiers?": "tiered specs",
     "guards?": "timed call, isolation",
     "strangers?": "foreign",
     "inhabitants?": "instances on",

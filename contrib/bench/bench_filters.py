@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Time job filter rules: one pass of the scheduler, a simulated day, diff, explain and lint.
+"""Time job filter rules: one pass, a simulated day, diff, explain, lint, and held jobs.
 
 Prints CPU seconds.  There is nothing to compare with: luxid evaluates rules inside its own process.
 """
@@ -13,15 +13,18 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from ganeti_steward.core.ganeti.reasons import Reason
+from ganeti_steward.plugins.filters.actions.matching import Matches
+from ganeti_steward.plugins.filters.actions.releasing import decide
 from ganeti_steward.plugins.filters.analysis.difference import difference
 from ganeti_steward.plugins.filters.analysis.explain import explain
 from ganeti_steward.plugins.filters.analysis.simulation import TimedJob, simulate
 from ganeti_steward.plugins.filters.chain import Chain
-from ganeti_steward.plugins.filters.filter_rules import FilterRule
+from ganeti_steward.plugins.filters.filter_rules import FilterRule, Rules
 from ganeti_steward.plugins.filters.jobs import Job
 from ganeti_steward.plugins.filters.language import LUXID
 from ganeti_steward.plugins.filters.lint.lint import lint
 from ganeti_steward.plugins.filters.scheduling import schedule
+from ganeti_steward.plugins.model.filter_action import Hold
 
 OPCODES: Final = (
     "OP_INSTANCE_CREATE",
@@ -70,11 +73,44 @@ def made_rules(rng: random.Random, number: int, watermark: int) -> list[FilterRu
     ]
 
 
+def made_held(number: int, rules: int, expression: str) -> tuple[Rules, list[Job]]:
+    """Queued jobs that an action holds, and rules with an expression about the instance's name.
+
+    ``expression``: with ``%d`` where the number of the rule stands.
+    """
+    create = ["=", "OP_ID", OPCODES[0]]
+    others = [
+        FilterRule(
+            f"{at:08}-0000-4000-8000-000000000000",
+            1,
+            (
+                [
+                    "opcode",
+                    ["&", create, ["=~", "instance_name", expression.replace("%d", str(at))]],
+                ],
+            ),
+            "REJECT",
+        )
+        for at in range(rules)
+    ]
+    action = (Reason("steward:filter-action", "APPROVE", 1),)
+    held = FilterRule("ffffffff-0000-4000-8000-000000000000", 50, (), "PAUSE", reasons=action)
+    jobs = [
+        Job(at, opcodes=({"OP_ID": OPCODES[0], "instance_name": f"srv{at}.example.com"},))
+        for at in range(1, number + 1)
+    ]
+    return Rules((*others, held), {}), jobs
+
+
 def timed(run: Callable[[], object]) -> float:
     """CPU seconds of a call."""
     began = time.process_time()
     run()
     return time.process_time() - began
+
+
+def _hold(*_: object) -> Hold:
+    return Hold("no admin has approved it")
 
 
 def main() -> None:
@@ -94,6 +130,9 @@ def main() -> None:
         for at, one in enumerate(jobs)
     ]
     same = [rule._replace(priority=0) for rule in rules]
+    named = made_held(options.jobs, options.rules, "^web%d[a-z]+$")
+    every = made_held(options.jobs, options.rules, "[0-9]%d$|Q")
+    known = Matches()
     work: dict[str, Callable[[], object]] = {
         "one pass": lambda: schedule(jobs, chain, 20),
         "a simulated day": lambda: simulate(day, rules, LUXID, 20),
@@ -101,6 +140,9 @@ def main() -> None:
         "explain": lambda: explain(jobs[-1].number, jobs, rules, LUXID, 20),
         "lint": lambda: lint(rules, {}),
         "lint, all of one priority": lambda: lint(same, {}),
+        "held jobs, rules with a name in them": lambda: decide(*named, _hold),
+        "held jobs, each rule is tried": lambda: decide(*every, _hold),
+        "held jobs, the next decision": lambda: decide(*named, _hold, matches=known),
     }
     for name, run in work.items():
         times = sorted(timed(run) for _ in range(options.runs))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import io
 import re
 import shutil
 import subprocess
@@ -17,7 +16,8 @@ from worlds import node, world
 from ganeti_steward.core.config.parse import parse_config
 from ganeti_steward.plugins.maintenance.cli import incident, maintd
 from ganeti_steward.plugins.maintenance.config import Maintd
-from ganeti_steward.plugins.maintenance.daemon.replay import Recorder, read_moments
+from ganeti_steward.plugins.maintenance.daemon.recording import MomentLines
+from ganeti_steward.plugins.maintenance.daemon.replay import read_moments
 from ganeti_steward.plugins.maintenance.engine.decision import Inputs
 
 ROOT: Final = Path(__file__).parents[2]
@@ -75,10 +75,9 @@ def test_the_configuration_of_the_how_to() -> None:
 
 
 def test_the_line_of_a_recording() -> None:
-    file = io.StringIO()
-    Recorder(file)(Inputs(world([node("n1")])), Maintd())
+    first = MomentLines().line(Inputs(world([node("n1")])), Maintd()).decode()
     (example,) = re.findall(r"`(\{\"world\".*?\})`", (COMMANDS / "maintd.md").read_text())
-    _, second = read_moments([*file.getvalue().splitlines(), example])
+    _, second = read_moments([first, example])
     assert second.continued
     assert second.inputs.world.now == 1767787800000000000
 

@@ -9,11 +9,13 @@ import shutil
 import subprocess
 import sys
 import time
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from interrupts import at_interrupt
 from paths import ROOT
 
 from ganeti_steward.core.ganeti.luxi import Luxi
@@ -58,8 +60,14 @@ def until(holds: Callable[[], bool], seconds: float = 300, *, every: float = 0.8
     """Wait until something holds; most questions cost luxid some work, so they are few."""
     last = time.monotonic() + seconds
     while not holds():
-        assert time.monotonic() < last, f"not within {seconds} s"
+        assert time.monotonic() < last, f"not within {seconds} s: {_callers()}"
         time.sleep(every)
+
+
+def _callers() -> str:
+    """Who waits, for the last line of a run."""
+    frames = reversed(traceback.extract_stack(limit=4)[:-2])
+    return "; ".join(f"line {one.lineno} of {one.name}: {one.line}" for one in frames)
 
 
 @dataclass(frozen=True)
@@ -112,7 +120,9 @@ class Done:
 class Lab:
     """The cluster; `contrib/lab` does the work."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, kind: str) -> None:
+        # What `contrib/test` has started it can also end, by its own number in the name.
+        name = f"ganetisteward{kind}-{os.environ.get('STEWARD_RUN', os.getpid())}-{os.getpid()}"
         self.directory = Path("/var/lib") / name
         self.environment = {
             **os.environ,
@@ -121,16 +131,18 @@ class Lab:
         }
         # A configuration of the person who runs the tests must not reach into the lab.
         self.environment.pop("GNT_STEWARD_CONFIG", None)
+        at_interrupt.append(self.down)
 
-    def make(self, archive: Path) -> None:
-        """Bring up a new lab, and write its state into an archive for others.
+    def make(self, archive: Path | None = None) -> None:
+        """Bring up a new lab, and write its state into an archive for others if one is named.
 
         Each change of the configuration is copied to all master candidates: there is only the
         master, unless a test needs more.
         """
         sizes = ["--nodes", str(NODES), "--candidates", "1"]
         self._program("lab-up", *sizes, "--pretend-drbd", str(len(DRBD | PLAIN)))
-        self._program("lab-save", str(archive))
+        if archive:
+            self._program("lab-save", str(archive))
 
     def start(self, archive: Path) -> None:
         """Bring up a lab from an archive."""

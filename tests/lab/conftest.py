@@ -46,7 +46,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     if reason := lacking():
         pytest.skip(reason)
     root = tmp_path_factory.getbasetemp()
-    lab = Lab(f"ganetistewardlab-{os.getpid()}")
+    lab = Lab("lab")
     try:
         # The workers of xdist have folders of their own in one for all of them.
         _up(lab, root.parent if "PYTEST_XDIST_WORKER" in os.environ else root)

@@ -24,15 +24,17 @@ CANDIDATES: Final = often(1, 3)
 class DrbdLab(Lab):
     """A lab of nodes, any of which can be the master, lose its power or its disks."""
 
-    def __init__(self, name: str, nodes: int = len(NODES)) -> None:
-        super().__init__(name)
+    def __init__(self, kind: str, nodes: int = len(NODES)) -> None:
+        super().__init__(kind)
         self.nodes = tuple(f"node{number}.lab" for number in range(1, nodes + 1))
         self.master = self.nodes[0]
 
-    def make(self, archive: Path) -> None:
-        """Bring up a new lab; the archive is not written."""
+    def make(self, archive: Path | None = None) -> None:
+        """Bring up a new lab; the archive is written where there is to be one."""
         sizes = ["--nodes", str(len(self.nodes)), "--candidates", str(CANDIDATES)]
         self._program("lab-up", *sizes, "--fake-drbd")
+        if archive:
+            self._program("lab-save", str(archive))
 
     @property
     def luxi(self) -> Luxi:

@@ -82,7 +82,7 @@ def test_a_plan_runs(lab: Lab, to: Ways, way: str) -> None:
     expected |= {step["instance"]: step["after"] for step in before["steps"]}
     assert all(lab.nodes_of(name) == ["node1.lab"] for name in UNEVEN)
 
-    done = lab.ok(f"{STEWARD} balance {options} -X")
+    done = lab.ok(f"{STEWARD} balance {options} -X --yes")
 
     assert f"\n{before['moves']} jobs done\n" in done.text
     assert re.search(r"\nGroup \S+: score \S+ before, \S+ reached \(\S+ planned\)\n$", done.text)

@@ -46,7 +46,7 @@ def moved(lab: Lab) -> list[str]:
 def interrupted(lab: Lab) -> Running:
     """A run of two sets, interrupted when the first one's job is held in the queue."""
     lab.ok(f"gnt-filter add {PAUSE}")
-    running = Running(lab, f"{STEWARD} group-evacuate rack3 --to default -X")
+    running = Running(lab, f"{STEWARD} group-evacuate rack3 --to default -X --yes")
     running.until(": queued")
     running.interrupt()
     return running
@@ -60,7 +60,7 @@ def test_jobs_run(lab: Lab, to: Ways, way: str) -> None:
     rows = dict(line.split()[::3] for line in lab.ok(plan).text.splitlines()[2:])
     assert moved(lab) == []
 
-    done = lab.ok(f"{plan} -X")
+    done = lab.ok(f"{plan} -X --yes")
 
     assert "Note: drbd4.lab stays: its primary node6.lab is in another group" in done.text
     assert sorted(rows) == sorted(NAMES)
@@ -91,7 +91,7 @@ def test_a_failing_job_stops_the_run(lab: Lab, to: Ways, way: str) -> None:
     """Without DRBD in the kernel its disks cannot be replaced; the second one is left alone."""
     before = len(lab.jobs())
 
-    done = lab.fails(f"{STEWARD} group-evacuate rack2 --to default -X {getattr(to, way)}")
+    done = lab.fails(f"{STEWARD} group-evacuate rack2 --to default -X --yes {getattr(to, way)}")
 
     assert "/proc/drbd cannot be opened" in done.text
     assert "0 jobs done, 1 failed, 1 not begun\n" in done.text

@@ -110,6 +110,7 @@ def test_bash_without_a_cluster(data: Path) -> None:
     assert completed(data, "gnt-steward balance -G ") == []
 
 
+@pytest.mark.full
 def test_zsh_reads_its_script(data: Path) -> None:
     file = data / "_gnt-steward"
     file.write_text(script("zsh"))

@@ -91,6 +91,7 @@ def test_the_first_line_names_page_version_and_date(name: str) -> None:
     assert first.startswith(f'.TH "{stem.upper()}" {section} "{DATE}" "ganeti-steward 0.')
 
 
+@pytest.mark.full
 def test_mandoc_finds_no_fault(tmp_path: Path) -> None:
     mandoc = need("mandoc", "mandoc")
     for name, text in pages().items():
@@ -107,6 +108,7 @@ def test_mandoc_finds_no_fault(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
+@pytest.mark.full
 def test_no_line_is_wider_than_a_terminal() -> None:
     """Examples are not wrapped, so they have to fit."""
     mandoc = need("mandoc", "mandoc")

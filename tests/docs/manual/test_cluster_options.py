@@ -45,8 +45,8 @@ ARGUMENTS: Final = {
     "filter simulate": "live jobs.json",
     "group-evacuate": "GROUP",
     "incident ack": "5b0c9f7e",
-    "incident adopt": "5b0c9f7e",
     "incident cancel": "5b0c9f7e",
+    "incident confirm": "5b0c9f7e",
     "incident list": "",
     "incident show": "5b0c9f7e",
     "leftovers": "",
@@ -133,7 +133,7 @@ def test_others_offer_no_file_and_no_rapi() -> None:
     assert not [one for one in for_files if one.startswith(LIVE)]
     by_rapi = {command for command, _ in offered(("--rapi",))}
     assert ARGUMENTS.keys() - by_rapi == {
-        "incident adopt",
+        "incident confirm",
         "maintd plan",
         "maintenance roll",
         "maintenance start",

@@ -12,7 +12,7 @@ from paths import DOCS
 from ganeti_steward.core.model.finding import STATUSES as NODE_STATES
 from ganeti_steward.core.model.site_rules import TAG_PREFIX
 from ganeti_steward.plugins.aggregates.language.tags import KEYS
-from ganeti_steward.plugins.filters.actions.changes import BRAKE
+from ganeti_steward.plugins.filters.actions.changes import BRAKE, LATER
 from ganeti_steward.plugins.maintenance.edges import answers, metrics, poll
 from ganeti_steward.plugins.maintenance.engine.transitions import TABLE
 from ganeti_steward.plugins.model.incident import STATUSES as INCIDENT_STATES
@@ -47,7 +47,7 @@ def test_every_word_about_a_node(word: str) -> None:
 
 
 def test_every_word_of_what_is_held_back() -> None:
-    words = source_facts.held_words() | {BRAKE}
+    words = source_facts.held_words() | {BRAKE, LATER}
     assert len(words) > 20
     table = GUIDE.split("## What is held back")[1].split("\n## ")[0]
     assert in_first_columns(table) == words

@@ -15,6 +15,8 @@ from asserting import some
 from chromium import Browser, browser
 from paths import DOCS, ROOT
 
+pytestmark = pytest.mark.full
+
 PAGES: Final = sorted(page.relative_to(DOCS).with_suffix(".html") for page in DOCS.rglob("*.md"))
 #: Start, tasks, wide tables, commands, a hook, long code, long names of tests; the search.
 LOOKED_AT: Final = (

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
@@ -20,7 +18,7 @@ def brought_up(lab: MaintainedLab) -> Iterator[MaintainedLab]:
     if reason := lacking():
         pytest.skip(reason)
     try:
-        lab.make(Path())
+        lab.make()
         lab.install_steward()
         lab.start_agents()
         yield lab
@@ -30,7 +28,7 @@ def brought_up(lab: MaintainedLab) -> Iterator[MaintainedLab]:
 
 @pytest.fixture(scope="session")
 def maintained() -> Iterator[MaintainedLab]:
-    with brought_up(MaintainedLab(f"ganetistewarddrbd-{os.getpid()}")) as lab:
+    with brought_up(MaintainedLab("drbd")) as lab:
         yield lab
 
 

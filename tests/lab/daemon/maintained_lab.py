@@ -34,8 +34,8 @@ WITH_AGENT: Final = ("node1.lab", "node2.lab", "node3.lab", "node6.lab")
 class MaintainedLab(DrbdLab):
     """A lab whose nodes have agents, and whose master runs the daemon when a test starts it."""
 
-    def __init__(self, name: str, nodes: int = len(NODES)) -> None:
-        super().__init__(name, nodes)
+    def __init__(self, kind: str, nodes: int = len(NODES)) -> None:
+        super().__init__(kind, nodes)
         self.agents: dict[str, subprocess.Popen[bytes]] = {}
         self.logs: list[IO[bytes]] = []
 

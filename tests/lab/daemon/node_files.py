@@ -50,5 +50,4 @@ incident-pause = 0
 command-again-after = 0
 retry-delay = 5
 audit-file = "{directory}/audit.db"
-counters-file = "{directory}/counters.json"
 """

@@ -83,7 +83,9 @@ POLICIES: Final = (
     (("failover",), ("fix-storage",)),
 )
 
+#: harep starts copies of which nothing is known.
 _DAEMON: Final = """
+failover-unsynced = true
 routine = ["harep"]
 [harep]
 iallocator = "hail"

@@ -213,6 +213,7 @@ def oob(lab: MaintainedLab) -> list[str]:
 
 
 HAREP: Final = """
+failover-unsynced = true
 routine = ["harep"]
 [harep]
 iallocator = "hail"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 
 import pytest
@@ -15,5 +14,5 @@ if often(0, 1):
 
     @pytest.fixture(scope="session")
     def maintained() -> Iterator[MaintainedLab]:
-        with brought_up(MaintainedLab(f"ganetistewardseven-{os.getpid()}", nodes=7)) as lab:
+        with brought_up(MaintainedLab("seven", nodes=7)) as lab:
             yield lab

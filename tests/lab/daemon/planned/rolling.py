@@ -146,10 +146,11 @@ def migrated(lab: MaintainedLab) -> list[Migrated]:
     """
     fields = ("status", "ops", "start_ts", "end_ts")
     return [
-        Migrated(row["ops"][0]["instance_name"], _seconds(row, "start_ts"), _seconds(row, "end_ts"))
+        Migrated(one["instance_name"], _seconds(row, "start_ts"), _seconds(row, "end_ts"))
         for row in lab.luxi.rows("job", fields)
-        if [one["OP_ID"] for one in row["ops"]] == ["OP_INSTANCE_MIGRATE"]
-        and row["status"] == "success"
+        for one in row["ops"]
+        # The same job sets or removes the tag that remembers where the instance comes from.
+        if one["OP_ID"] == "OP_INSTANCE_MIGRATE" and row["status"] == "success"
     ]
 
 
