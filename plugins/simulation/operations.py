@@ -176,7 +176,10 @@ class SimulatedOperations:
         count = len(one.disks)
         disk = {"dev_type": one.template, "pstatus": sides[0], "sstatus": sides[-1]}
         disks = [{**disk, "iv_name": f"disk/{number}"} for number in range(count)]
-        return {"pnode": one.primary, "snodes": list(one.secondaries), "disks": disks}
+        data = {"pnode": one.primary, "snodes": list(one.secondaries), "disks": disks}
+        # Ganeti reads nothing from a node that is offline.
+        offline = self._cluster.nodes[one.primary].offline
+        return {**data, "run_state": None if offline else "up"}
 
 
 def _moves(operation: Operation) -> bool:

@@ -75,13 +75,15 @@ def check_job(names: Sequence[str]) -> Job:
 def read_check(results: Sequence[Any], at: int) -> dict[str, DiskHealth]:
     """Name -> health of the disks of each drbd instance in the result of such a job.
 
-    ``at``: when it was submitted, ns since the epoch.  What is not in Ganeti's form is left out.
+    ``at``: when it was submitted, ns since the epoch.  What is not in Ganeti's form is left out,
+    and so is an instance whose primary node was offline when the job ran: nothing was read there.
     """
     found = {}
     for result in results:
         for name, data in result.items() if isinstance(result, dict) else ():
             try:
-                found[name] = _health(data, at)
+                if data["run_state"] is not None:
+                    found[name] = _health(data, at)
             except (IndexError, KeyError, TypeError):
                 continue
     return found

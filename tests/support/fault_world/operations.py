@@ -356,13 +356,19 @@ def _query_data(world: World, op: Row) -> Row:
     found = {}
     for name in op["instances"]:
         row = _instance(world, {"instance_name": name})
+        offline = _node(world, row["pnode"])["offline"]
+        for node in (row["pnode"], *row["snodes"]):
+            if not _node(world, node)["offline"]:
+                _reached(world, node)
         sides = [_side(world, row, node) for node in (row["pnode"], *row["snodes"])]
         disk = {"dev_type": row["disk_template"], "pstatus": sides[0], "sstatus": sides[-1]}
         disks = [{**disk, "iv_name": f"disk/{at}"} for at in range(len(row["disk.sizes"]))]
-        world.ganeti.data[name].in_sync = all(
-            side and not side[5] and side[3] is None and side[6] == 1 for side in sides
-        )
-        found[name] = {"pnode": row["pnode"], "snodes": row["snodes"], "disks": disks}
+        if not offline:
+            world.ganeti.data[name].in_sync = all(
+                side and not side[5] and side[3] is None and side[6] == 1 for side in sides
+            )
+        data = {"pnode": row["pnode"], "snodes": row["snodes"], "disks": disks}
+        found[name] = {**data, "run_state": None if offline else "up"}
     return found
 
 

@@ -83,9 +83,9 @@ def test_disks(monkeypatch: pytest.MonkeyPatch) -> None:
     def run(luxi: Luxi, jobs: Sequence[Job], *_: object) -> list[JobState]:
         queried.extend(jobs)
         result = {
-            "good": {"pnode": "n1", "snodes": ["n2"], "disks": [_disk(1, 1)]},
-            "half": {"pnode": "n1", "snodes": ["n2"], "disks": [_disk(1, 4)]},
-            "bad": {"pnode": "n2", "snodes": ["n1"], "disks": [_disk(4, 1)]},
+            "good": {"pnode": "n1", "snodes": ["n2"], "run_state": "up", "disks": [_disk(1, 1)]},
+            "half": {"pnode": "n1", "snodes": ["n2"], "run_state": "up", "disks": [_disk(1, 4)]},
+            "bad": {"pnode": "n2", "snodes": ["n1"], "run_state": "up", "disks": [_disk(4, 1)]},
         }
         return [JobState(7, "success", results=[result])]
 

@@ -54,9 +54,17 @@ def _status(degraded: bool, own: int, sync: float | None = None) -> list[Any]:
 )
 def test_what_a_check_says(primary: Any, secondary: Any, expected: DiskHealth) -> None:
     disk = {"iv_name": "disk/0", "dev_type": "drbd", "pstatus": primary, "sstatus": secondary}
-    one = {"pnode": "n1", "snodes": ["n2"], "disks": [disk]}
-    found = read_check([{"i1": one, "bad": {"disks": 3}}, None], 5)
+    one = {"pnode": "n1", "snodes": ["n2"], "run_state": "up", "disks": [disk]}
+    found = read_check([{"i1": one, "bad": {"run_state": "up", "disks": 3}}, None], 5)
     assert found == {"i1": expected._replace(nodes=("n1", "n2"))}
+
+
+def test_a_check_without_the_primary_says_nothing() -> None:
+    """The node was set offline between the plan and the job: the earlier check stays the last."""
+    sides = {"pstatus": None, "sstatus": _status(True, 1)}
+    disk = {"iv_name": "disk/0", "dev_type": "drbd", **sides}
+    one = {"pnode": "n1", "snodes": ["n2"], "run_state": None, "disks": [disk]}
+    assert read_check([{"i1": one}], 5) == {}
 
 
 def test_the_instances_of_a_node_are_checked_together() -> None:

@@ -51,7 +51,7 @@ class Queue:
     @staticmethod
     def _data(status: Any) -> Mapping[str, Any]:
         disk = {"dev_type": "drbd", "iv_name": "disk/0", "pstatus": status, "sstatus": status}
-        return {"pnode": "n1", "snodes": ["n2"], "disks": [disk]}
+        return {"pnode": "n1", "snodes": ["n2"], "run_state": "up", "disks": [disk]}
 
     def cancel(self, number: int) -> str:
         self.canceled.append(number)

@@ -51,7 +51,7 @@ class _Queue:
 
     def _data(self, secondary: list[Any]) -> dict[str, Any]:
         disk = {"iv_name": "disk/0", "dev_type": "drbd", "pstatus": _GOOD, "sstatus": secondary}
-        return {"i1": {"pnode": "n1", "snodes": ["n2"], "disks": [disk]}}
+        return {"i1": {"pnode": "n1", "snodes": ["n2"], "run_state": "up", "disks": [disk]}}
 
 
 def test_the_last_check_counts() -> None:
