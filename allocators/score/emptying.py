@@ -44,8 +44,9 @@ def failover_pairs(state: State) -> tuple[Ints, Ints, Mask]:
     if not len(peers.key):
         return secondary, primary, np.zeros(0, np.bool_)
     good = now[quantity.UNALLOCATED, secondary] > peers.running
-    good &= (now[quantity.DISK, secondary] > 0) & ~frame.exclusive[secondary]
-    good &= ((now[quantity.DISK, primary] > 0) | ~frame.usable[primary]) & ~frame.exclusive[primary]
+    # A failover copies nothing and changes no node's spindles.
+    counted = ~frame.exclusive | ((now[quantity.SPINDLES] >= 0) & frame.spindles_known)
+    good &= ~frame.lacks_disk[secondary] & counted[secondary] & counted[primary]
     if any(frame.migration):
         for pair in np.flatnonzero(good).tolist():
             source, target = frame.migration[primary[pair]], frame.accepted[secondary[pair]]

@@ -52,8 +52,11 @@ class _Rest(NamedTuple):
     """the largest disk; -1 when none has local storage"""
     disk_sum: int
     """-1 likewise"""
+    spindles: int
+    """the most dedicated spindles among them; 0 when no node of the group has any"""
+    spindles_sum: int
     plain: bool
-    """whether memory and disk are all that can stop them"""
+    """whether memory, disk and spindles are all that can stop them"""
 
 
 class _KnownStates:
@@ -223,19 +226,24 @@ def _rest_of(state: State, node: int, residents: tuple[Resident, ...]) -> _Rest 
         return None
     frame = state.frame
     local = [demand.disk for demand in demands if demand.instance.local]
-    mixed = frame.dedicated and frame.exclusive[frame.group == frame.group[node]].any()
+    exclusive = {bool(one) for one in frame.exclusive[frame.group == frame.group[node]]}
     policy = frame.cluster.groups[frame.group[node]].policy
+    # Those of disks elsewhere count as well, as with hail, but stop nothing.
+    spindles = [demand.spindles for demand in demands if True in exclusive]
     return _Rest(
         use=max(demand.use for demand in demands),
         use_sum=sum(demand.use for demand in demands),
         disk=max(local, default=-1),
         disk_sum=sum(local) if local else -1,
+        spindles=max(spindles, default=0),
+        spindles_sum=sum(spindles),
         # Only an instance that is recreated has to keep to the policy.
-        plain=not mixed
+        plain=(not local or min(spindles, default=0) >= 0)
         and not any(
-            policy_fault(demand.instance, policy, exclusive=False)
+            policy_fault(demand.instance, policy, exclusive=storage)
             for demand in demands
             if demand.instance.template not in MOVABLE
+            for storage in exclusive
         ),
     )
 
@@ -251,11 +259,11 @@ def _certain_failovers(state: State) -> Mask:
 def _certain_moves(state: State, source: Ints, rests: list[_Rest]) -> Mask:
     """Nodes whose other instances certainly find a place, whichever is chosen for each.
 
-    A node is closed to the largest instance only when less than that is left of its memory
-    or its disk.  To close all of them takes more than all the instances have; so as long
-    as the room beyond one largest instance adds up to more than their sum, none is stuck.
-    With two resources each node may be closed by the one that is cheaper to exhaust,
-    therefore the shares of both sums are compared with two.
+    A node is closed to the largest instance only when less than that is left of its memory, its
+    disk or its dedicated spindles.  To close all of them takes more than all the instances have; so
+    as long as the room beyond one largest instance adds up to more than their sum, none is stuck.
+    With several resources each node may be closed by the one that is cheapest to exhaust,
+    therefore the shares of their sums are compared with the number of resources.
     """
     sure = np.zeros(len(source), np.bool_)
     for rows, targets in _parts(state, source):
@@ -293,18 +301,23 @@ def _certain_block(state: State, source: Ints, rests: list[_Rest], targets: Ints
     memory = np.repeat(now[[quantity.UNALLOCATED]][:, targets], len(source), axis=0)
     memory[row[primary[mine]], column[secondary[mine]]] -= state.peers.running[mine]
     disk = now[quantity.DISK][targets]
-    figures = np.array([rest[:4] for rest in rests], np.int64)
-    use, use_sum, largest, disk_sum = figures.T[:, :, None]
+    figures = np.array([rest[:6] for rest in rests], np.int64)
+    use, use_sum, largest, disk_sum, spindles, spindles_sum = figures.T[:, :, None]
     mates = (frame.group[source, None] == frame.group[targets]) & (source[:, None] != targets)
     if any(frame.migration):
         mates &= np.array([frame.accepts(node)[targets] for node in source.tolist()])
     mates &= np.array([rest.plain for rest in rests])[:, None]
+    # Nodes that share their spindles take any number of them here.
+    free = np.where(frame.exclusive, now[quantity.SPINDLES], quantity.UNKNOWN)[targets]
     one = mates & (memory > use_sum) & ((disk > disk_sum) | (disk_sum < 0))
+    one &= (free >= spindles_sum) | (disk_sum < 0)
     by_memory = np.maximum(memory - use, 0) / np.maximum(use_sum, 1)
     by_disk = np.maximum(disk - largest, 0) / np.maximum(disk_sum, 1)
     by_disk = np.where(disk_sum < 0, np.inf, by_disk)
-    room = (np.minimum(by_memory, by_disk) * mates).sum(axis=1)
-    enough = np.where(disk_sum[:, 0] < 0, 1.0, 2.0)
+    by_spindles = np.maximum(free - spindles + 1, 0) / np.maximum(spindles_sum, 1)
+    by_spindles = np.where(disk_sum < 0, np.inf, by_spindles)
+    room = (np.minimum(np.minimum(by_memory, by_disk), by_spindles) * mates).sum(axis=1)
+    enough = np.where(disk_sum[:, 0] < 0, 1.0, 2.0 + frame.dedicated)
     sure: Mask = one.any(axis=1) | (room > enough)
     return sure
 

@@ -142,6 +142,8 @@ class Frame(NamedTuple):
     """(group, exclusive storage or not, nodes): where a policy means the same"""
     disk_known: bool
     """whether the message's disk figures are about drbd and plain storage"""
+    spindles_known: bool
+    """whether each instance with local storage gives its dedicated spindles, if nodes have any"""
     doubtful: Mask
     """nodes: that report less disk in use than their drbd and plain instances take"""
 

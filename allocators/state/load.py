@@ -130,6 +130,8 @@ def _frame(cluster: Cluster, rules: TagRules, known: bool, doubtful: Mask) -> Fr
         conditions=_conditions(nodes),
         kinds=_kinds(group, exclusive),
         disk_known=known,
+        spindles_known=not exclusive.any()
+        or all(not one.local or one.spindles is not None for one in cluster.instances),
         doubtful=doubtful,
     )
 

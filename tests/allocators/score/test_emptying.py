@@ -216,6 +216,42 @@ def test_nodes_taken_as_certain_can_really_be_emptied(seed: int) -> None:
     _empty_the_certain(state)
 
 
+@pytest.mark.parametrize("seed", seeds(60, 400))
+def test_nodes_with_few_spindles_taken_as_certain_can_really_be_emptied(seed: int) -> None:
+    """Up to about what one node needs elsewhere; some share theirs, some have lost their disks."""
+    rng = random.Random(seed)
+    unknown = rng.choice([0, 0, 0.03, 0.3])
+    message = generate(
+        f"--nodes={rng.choice([3, 4, 6])}",
+        f"--per-node={rng.choice([2, 4])}",
+        f"--mix={rng.choice(['plain=1', 'drbd=1', 'drbd=2,plain=2,ext=1'])}",
+        f"--offline={rng.choice([0, 0, 1])}",
+        "--exclusive-storage",
+        "--fill=.3",
+        f"--seed={seed}",
+    )
+    for node in message["nodes"].values():
+        if node["offline"]:
+            continue
+        node["free_spindles"] = rng.choice([-1, 0, 1, 3, 6, 40])
+        if rng.random() < 0.1:
+            node["ndparams"]["exclusive_storage"] = False
+        if rng.random() < 0.1:
+            node |= {"free_disk": None, "total_disk": None}
+    if seed % 2:
+        # A policy without limits does not ask for the spindles of disks.
+        message["nodegroups"]["uuid-group-00"]["ipolicy"]["minmax"] = []
+    for instance in message["instances"].values():
+        for disk in instance["disks"]:
+            disk["spindles"] = rng.choice([0, 1, 2, 3]) if rng.random() >= unknown else None
+    state = _state(message)
+    _empty_the_certain(state)
+    for node in some(range(state.frame.size)):
+        stuck = _step_by_step(state, node)
+        assert evacuate(state, node) == stuck
+        assert all_leave(state, node) in (None, not stuck)
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_full_nodes_taken_as_certain_can_really_be_emptied(seed: int) -> None:
     """Where drbd instances that fail over leave little to the others."""
