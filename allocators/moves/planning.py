@@ -95,6 +95,10 @@ class Planner:
         concerned = {int(frame.group[task.resident.primary]) for task in tasks}
         concerned |= {group for task in tasks for group in task.groups}
         self._scopes = [frame.group == group for group in sorted(concerned)]
+        self._choice = any(len(task.groups) > 1 for task in tasks)
+        if self._choice:
+            # Groups are compared by what they mean for the cluster, as for a new instance.
+            self._scopes = [np.ones(frame.size, np.bool_)]
         self._movable = [at for at, task in enumerate(tasks) if not task.fault]
         self._limit = 0.0
         self._kept: frozenset[int] = frozenset()
@@ -111,8 +115,7 @@ class Planner:
         best = min(starts, key=self._rank)
         if self._left_over(best):
             starts = [self._fit(best)]
-        if any(len(task.groups) > 1 for task in self._tasks) and len(self._movable) > 1:
-            # What suits the cluster first may suit the groups better in the end.
+        if self._choice:
             whole = BestMoveSearch(self._search.plan_score, whole=True)
             starts.append(self._in_order(self._movable, search=whole))
         return min([*starts, *map(self._improved, starts)], key=self._rank)

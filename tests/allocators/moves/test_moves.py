@@ -65,9 +65,31 @@ def test_beside_hail(kind: str, seed: int, tmp_path: Path) -> None:
     if len(_names(theirs)) < len(_names(ours)):
         return
     assert our_run.copies <= their_run.copies
-    if our_run.copies == their_run.copies:
+    if our_run.copies == their_run.copies and kind == "change-group":
+        assert our_run.cluster_score() <= their_run.cluster_score() + 1e-7
+    elif our_run.copies == their_run.copies:
         groups = groups_changed(their_run, our_run)
         assert our_run.score(groups) <= their_run.score(groups) + 1e-7
+
+
+@pytest.mark.parametrize("seed", seeds(15, 60))
+def test_one_instance_goes_to_a_group_that_is_no_worse_than_hails(
+    seed: int, tmp_path: Path
+) -> None:
+    message = generate(
+        f"--nodes={(6, 9, 12)[seed % 3]}",
+        "--groups=3",
+        f"--per-node={(1, 3, 6)[seed % 5 % 3]}",
+        "--mix=drbd=3,ext=1",
+        "--request=change-group",
+        "--count=1",
+        f"--seed={seed}",
+    )
+    theirs, ours = hail(message, tmp_path), steward(message)
+    their_run, our_run = Replay(message).run(theirs), Replay(message).run(ours)
+    assert _names(theirs) <= _names(ours)
+    if _names(theirs):
+        assert our_run.cluster_score() <= their_run.cluster_score() + 1e-7
 
 
 def test_tight_clusters(tmp_path: Path) -> None:

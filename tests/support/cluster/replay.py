@@ -66,6 +66,10 @@ class Replay:
         numbers = set(group.tolist()) if groups is None else groups
         return sum(final.score(self.state, group == number) for number in sorted(numbers))
 
+    def cluster_score(self) -> float:
+        """The score over all nodes of the cluster, as they will be read."""
+        return PlanScore().score(self.state, np.ones(self.state.frame.size, np.bool_))
+
     def _resident(self, name: str) -> Resident:
         known = self._moved.get(name)
         if known is None:
