@@ -204,10 +204,10 @@ class MoveRules:
         """
         primary = self.resident.primary
         node = self._frame.cluster.nodes[primary]
-        name, forthcoming = node.name, self._demand.instance.forthcoming
-        if node.offline and not forthcoming:
+        name = node.name
+        if node.offline:
             return f"its disks cannot be copied: its primary {name} is offline"
-        if node.missing and not forthcoming:
+        if node.missing and not self._demand.instance.forthcoming:
             return f"its disks cannot be copied: its primary {name} {node.lack}"
         fault = self._fault(_in_force(self._primary_checks_beside_copy, forced=True), primary)
         return fault and f"its primary {name} cannot keep it: {fault}"

@@ -186,6 +186,21 @@ def test_announced_instances_are_failed_over() -> None:
     assert _steps(steward(message)) == ["fail over"]
 
 
+def test_an_announced_instance_leaves_an_offline_primary_first() -> None:
+    """Ganeti replaces no secondary while the primary is offline, even where nothing is copied."""
+    for mode, steps in (("all", ["fail over", "copy"]), ("secondary-only", None)):
+        message = _pair(mode)
+        first = next(iter(message["nodes"]))
+        next(iter(message["instances"].values()))["forthcoming"] = True
+        message["nodes"][first]["offline"] = True
+        answer = steward(message)
+        if steps:
+            assert _steps(answer) == steps
+        else:
+            ((_, reason),) = answer["result"][1]
+            assert reason == f"its disks cannot be copied: its primary {first} is offline"
+
+
 @pytest.mark.parametrize("fault", ["drained", "offline", "full"])
 def test_unfit_secondary_is_replaced_first(fault: str) -> None:
     message = _pair("primary-only")

@@ -118,6 +118,8 @@ class Replay:
         target = self._index[name]
         if target in (primary, secondary) or not left.frame.usable[target]:
             raise IllegalStepError(f"{demand.instance.name}: {name} cannot take a copy")
+        if left.frame.cluster.nodes[primary].offline:
+            raise IllegalStepError(f"{demand.instance.name}: its primary node is offline")
         after = left.after_secondary(demand, left.peers.row(primary))
         forced = self._forced or not left.frame.usable[secondary]
         self._judge(secondary_checks(left, demand, after), target, forced)
