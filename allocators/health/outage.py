@@ -48,6 +48,10 @@ def outage(state: State, failed: Set[str]) -> tuple[Outage, ...]:
     return tuple(sorted(_Outages(state, failed).all()))
 
 
+def _takes_memory(one: Instance) -> tuple[bool, bool, int, str]:
+    return not one.up, one.template in EXTERNALLY_MIRRORED, -one.memory, one.name
+
+
 class _Outages:
     def __init__(self, state: State, failed: Set[str]) -> None:
         self._state, self._failed = state, failed
@@ -56,13 +60,16 @@ class _Outages:
         """nodes: MiB of memory that is left when what restarts there has started"""
 
     def all(self) -> Iterator[Outage]:
-        """Those that lose their primary, the largest first, which take the memory first."""
+        """Those that lose their primary, in the order in which they take memory.
+
+        Those that can start on one node only come first, and of each kind the largest.
+        """
         instances = [
             one
             for one in self._state.frame.cluster.instances
             if not one.forthcoming and not self._failed.isdisjoint(one.nodes)
         ]
-        for one in sorted(instances, key=lambda one: (not one.up, -one.memory, one.name)):
+        for one in sorted(instances, key=_takes_memory):
             if one.primary not in self._failed:
                 yield Outage(one.name, one.nodes, LOSES_COPY)
                 continue
