@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from ganeti_steward.allocators.balancing.planning.plan_balance import plan_balance
@@ -154,19 +154,38 @@ def fix(tagged: TaggedCluster, options: Options, names: Collection[str] | None =
     wrong = _by_instance(tagged, names)
     stuck = {name: text for name in wrong if (text := _immovable(tagged, cluster.instance(name)))}
     movable = frozenset(wrong) - frozenset(stuck)
-    jobs: list[Job] = []
-    info = ""
-    if movable:
-        groups = {cluster.node(one.node).group for n in movable for one in wrong[n]}
-        request = Balance(groups=tuple(sorted(groups)), select=movable, fix=True)
-        plan = plan_balance(request, cluster, tagged.config, options)
-        jobs, info = plan.jobs, plan.info
-    moves = steps(cluster, jobs)
+    jobs, moves, info = _plan(tagged, options, wrong, movable)
     after = tagged.with_cluster(_moved(cluster, moves))
     still = _by_instance(after, movable)
     left = [Left(name, text) for name, text in stuck.items()]
     left += [Left(name, _why(after, cluster.instance(name), still[name])) for name in still]
     return FixPlan(tuple(jobs), tuple(moves), tuple(sorted(left)), info)
+
+
+def _plan(
+    tagged: TaggedCluster,
+    options: Options,
+    wrong: Mapping[str, Sequence[Misplaced]],
+    movable: frozenset[str],
+) -> tuple[list[Job], list[Step], str]:
+    """Jobs, moves and the allocator's info; each move makes its instance comply in a role more."""
+    cluster, info = tagged.cluster, ""
+    while movable:
+        groups = {cluster.node(one.node).group for n in movable for one in wrong[n]}
+        request = Balance(groups=tuple(sorted(groups)), select=movable, fix=True)
+        plan = plan_balance(request, cluster, tagged.config, options)
+        info, moves = plan.info, steps(cluster, plan.jobs)
+        after = _by_instance(tagged.with_cluster(_moved(cluster, moves)), movable)
+        useless = {
+            move.instance
+            for move in moves
+            if len(after.get(move.instance, ())) >= len(wrong[move.instance])
+        }
+        if not useless:
+            return plan.jobs, moves, info
+        # The plan also lowers the score; what that moves in vain is planned without.
+        movable -= useless
+    return [], [], info
 
 
 def _by_instance(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import random
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import clusters
@@ -172,6 +174,40 @@ def test_whole_clusters(front: Front, seed: int) -> None:
     ]
     assert {one["instance"] for one in after} == {one["instance"] for one in data["left"]}
     assert len(after) < len(before)
+
+
+@pytest.mark.parametrize("seed", seeds(6, 60))
+def test_every_move_removes_a_fault(front: Front, seed: int) -> None:
+    """Also where most instances have no node on which they comply."""
+    rng = random.Random(seed)
+    message = clusters.generate(
+        *(f"--nodes={rng.choice([4, 5, 7])}", "--per-node=3", "--request=none", f"--seed={seed}"),
+        "--mix=drbd=60,ext=40",
+    )
+    message["cluster_tags"].append("steward:default-forbidden-prefix:reservation:")
+    reserved = rng.sample(sorted(message["nodes"]), rng.choice([2, 3, len(message["nodes"])]))
+    for name in reserved:
+        message["nodes"][name]["tags"].append(f"{IN}reservation:{rng.choice('abc')}")
+    for one in message["instances"].values():
+        if rng.random() < 0.5:
+            one["tags"].append(f"steward:member-of:reservation:{rng.choice('abc')}")
+    before = _misplaced(front, message)
+    data = json.loads(fix(front, message, "--json").out)
+    for move in data["moves"]:
+        message["instances"][move["instance"]]["nodes"] = move["after"]
+    after = _misplaced(front, message)
+    for move in data["moves"]:
+        assert after[move["instance"]] < before[move["instance"]]
+    assert sum(after.values()) <= sum(before.values())
+    assert {name for name, faults in after.items() if faults} == {
+        one["instance"] for one in data["left"]
+    }
+
+
+def _misplaced(front: Front, message: Message) -> Counter[str]:
+    """Name of an instance -> in how many roles it is misplaced."""
+    done = front("aggregate", "check", "--json", "--file", front.message(message))
+    return Counter(one["instance"] for one in json.loads(done.out)["misplaced"])
 
 
 @pytest.mark.parametrize("way", ["luxi", "rapi"])
