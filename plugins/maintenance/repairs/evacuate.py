@@ -101,6 +101,19 @@ def empty(case: Evacuation) -> Plan | Emptied:
     )
 
 
+def _after_drain(case: Evacuation) -> str:
+    """What comes next, as the round after the drain will decide if nothing else changes."""
+    node, cluster = case.node._replace(drained=True), case.world.cluster
+    nodes = (node if one.name == node.name else one for one in cluster.nodes)
+    world = case.world._replace(cluster=cluster.replace(nodes))
+    found = empty(Evacuation(case.incident, node, world, case.context, case.settings))
+    if isinstance(found, Emptied):
+        return f"then {found.sentence(node.name)}"
+    if isinstance(found, Failed):
+        return f"then the repair fails: {found.reason}"
+    return f"then {found.reason}"
+
+
 def _joined(places: _Places, other: _Places) -> _Places:
     return _Places(
         None,
@@ -168,8 +181,16 @@ def _reason(
 ) -> Iterator[str]:
     yield f"move {len(moved)} of {len(case.here)} instances off {case.name}: {', '.join(moved)}"
     yield from filter(None, (what_is_lost(case, case.world.instances[name]) for name in moved))
-    if others := (*_reasons(judgements, Later), *_reasons(judgements, Stays)):
+    if others := _reasons(judgements, Later):
         yield f"not now: {listed(others)}"
+    yield from _will_fail(case, judgements)
+
+
+def _will_fail(case: Evacuation, judgements: Mapping[str, Judgement]) -> Iterator[str]:
+    """What is known to make the repair fail when all else has been moved."""
+    if stays := _reasons(judgements, Stays):
+        number = f"{len(stays)} of {len(case.here)} instances"
+        yield f"{number} cannot be moved, so the repair will fail: {listed(stays)}"
 
 
 def weaker(before: Redundancy, after: Redundancy) -> Iterator[str]:
@@ -301,7 +322,8 @@ class Evacuate(NodeRepair):
                 "(gnt-cluster master-failover)"
             )
         if not (node.drained or node.offline):
-            return _role(evacuation, DRAIN, DRAINED, "nothing new is placed on it")
+            why = f"nothing new is placed on it; {_after_drain(evacuation)}"
+            return _role(evacuation, DRAIN, DRAINED, why)
         found = empty(evacuation)
         if not isinstance(found, Emptied):
             return self._limited(found, evacuation.incident)

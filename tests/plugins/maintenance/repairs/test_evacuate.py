@@ -165,6 +165,17 @@ def test_an_offline_node() -> None:
 # -- what cannot move
 
 
+def test_what_cannot_move_is_named_before_the_node_is_drained() -> None:
+    there = [instance("plain", "n1", template="plain"), instance("ok", "n1")]
+    found = plan(ILL, world([node("n1"), *nodes(3)[1:]], there))
+    assert isinstance(found, Task)
+    assert found.reason == (
+        "set n1 drained: nothing new is placed on it; then move 1 of 2 instances off n1: ok; "
+        "1 of 2 instances cannot be moved, so the repair will fail: "
+        "plain: its disks are on this node only (template plain)"
+    )
+
+
 def test_what_cannot_move_is_named_after_the_others_have_moved() -> None:
     now = world(
         nodes(3),

@@ -143,6 +143,22 @@ def test_every_evacuation_ends(start: World, action: str, most: int) -> None:
         assert all(name in found.reason for name in on_it)
 
 
+@settings(max_examples=often(25, 3000))
+@given(worlds(), st.sampled_from(("evacuate", "evacuate-failover")))
+def test_the_drain_says_what_comes_next(start: World, action: str) -> None:
+    plugin, about = Evacuate(), incident("n1", action)
+    plugin.configure(Maintd(final_role="drained", degraded_final_role="drained"))
+    start = with_node(start, "n1", drained=False, offline=False)
+    (drain,) = plugin.steward_plan(about, start, Context()) or ()
+    assert isinstance(drain, Task)
+    (found,) = plugin.steward_plan(about, after(start, drain.jobs), Context()) or ()
+    if isinstance(found, Done):
+        assert drain.reason.split("; then ")[1] in found.reason
+    else:
+        fails = "the repair fails: " if isinstance(found, Failed) else ""
+        assert drain.reason.endswith(f"; then {fails}{found.reason}")
+
+
 def test_many_nodes() -> None:
     """The figures of the cluster are computed once for each plan, not once for each instance."""
     number = often(400, 1000, 400)
