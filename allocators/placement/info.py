@@ -12,6 +12,8 @@ from ganeti_steward.core.model.cluster import SILENT, Instance
 from ganeti_steward.core.model.site_rules import SECONDARY
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ganeti_steward.allocators.placement.placing import GroupTrial, Placement
     from ganeti_steward.allocators.rules.candidates import Verdicts
     from ganeti_steward.allocators.state.arrays import Mask
@@ -76,7 +78,7 @@ def disk_note(frame: Frame, instance: Instance) -> str:
     doubtful = frame.doubtful_disks
     if not doubtful:
         return ""
-    return f" ({_listed(doubtful)} used last: less disk in use than instances have)"
+    return f" ({listed(doubtful)} used last: less disk in use than instances have)"
 
 
 def _group_entry(placement: Placement, trial: GroupTrial) -> str:
@@ -166,7 +168,7 @@ def count_reasons(state: State, demand: Demand, trial: GroupTrial, verdicts: Ver
             details.setdefault(check.rule, f" (e.g. {nodes[node].name} {state.frame.lack(node)})")
         elif check.rule in _WAITED_FOR:
             named.setdefault(check.rule, []).append(nodes[node].name)
-    details |= {rule: f" ({_listed(names)})" for rule, names in named.items()}
+    details |= {rule: f" ({listed(names)})" for rule, names in named.items()}
     details |= _largest(demand, trial.members, verdicts)
     parts = [
         f"{number} {rule}{details.get(rule, '')}"
@@ -183,7 +185,8 @@ def count_reasons(state: State, demand: Demand, trial: GroupTrial, verdicts: Ver
     return ", ".join(parts) or "no nodes"
 
 
-def _listed(names: list[str]) -> str:
+def listed(names: Sequence[str]) -> str:
+    """The first names, and how many more there are."""
     more = len(names) - _NAMED
     return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
 

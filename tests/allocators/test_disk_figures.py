@@ -138,6 +138,37 @@ def test_what_copies_nothing_looks_at_no_disk(kind: str, seed: int) -> None:
     assert wanted <= {*copying(steward(message))}
 
 
+@pytest.mark.parametrize("seed", seeds(40, 400))
+def test_balancing_names_the_doubtful_nodes_that_it_copies_to(seed: int) -> None:
+    message = distorted(cluster(seed, "all"), seed)
+    message["request"] = {"type": "balance"}
+    answer = steward(message)
+    assert overfilled(message, answer) == {}
+    used = Counter[str]()
+    there = {
+        name: one
+        for name, one in message["instances"].items()
+        if one["disk_template"] in LOCAL and not one.get("forthcoming")
+    }
+    for one in there.values():
+        used.update(dict.fromkeys(one["nodes"], one["disk_space_total"]))
+    doubtful = {
+        name
+        for name, node in message["nodes"].items()
+        if not node["offline"]
+        and node.get("free_disk") is not None
+        and node["total_disk"] - node["free_disk"] < used[name]
+    }
+    copied, at = set[str](), {name: {*one["nodes"]} for name, one in there.items()}
+    for name, _, nodes in answer["result"][0]:
+        if name in there:
+            copied |= {*nodes} - at[name]
+            at[name] = {*nodes}
+    _, _, named = answer["info"].partition("less disk in use than their instances have: ")
+    shown = {name for name in doubtful if name in named}
+    assert shown == copied & doubtful or "more" in named
+
+
 def leaves(message: Message, node: str, name: str) -> dict[str, bool]:
     """Who finds a way for an instance to leave a node, its only copy there included."""
     read, _ = read_message(orjson.dumps(message))

@@ -57,7 +57,7 @@ def test_figures_mean_the_same_on_all_nodes_and_on_few(tmp_path: Path) -> None:
     assert answer["info"].endswith("was not checked: the request has no figures on it)")
 
 
-def test_balance_copies_no_disks_to_an_odd_node(front: Front) -> None:
+def test_balance_copies_no_disks_beyond_what_is_free(front: Front) -> None:
     done = front("balance", "--text-data", str(FIGURES / "balance-one-odd-node.data"))
     assert not any("-n n2" in line or "-n n3" in line for line in done.out.splitlines()), done.out
 

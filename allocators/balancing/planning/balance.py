@@ -17,6 +17,7 @@ from ganeti_steward.allocators.balancing.planning.jobs import GroupPlan, Limits,
 from ganeti_steward.allocators.balancing.planning.plan import GroupPlanner
 from ganeti_steward.allocators.jobs.job_sets import ways
 from ganeti_steward.allocators.jobs.operations import moves_result
+from ganeti_steward.allocators.placement.info import listed
 from ganeti_steward.allocators.score.global_n1 import CapacityTest
 from ganeti_steward.allocators.score.score import RESERVED_TOTAL_WEIGHT, Scorer
 from ganeti_steward.allocators.score.tolerance import TOLERANCE
@@ -106,6 +107,7 @@ def _text(plan: GroupPlan) -> str:
     return (
         f"group {name}: {len(plan.jobs)} moves, score {plan.score_before:.8f} to "
         f"{plan.score_after:.8f}, at best {plan.bound:.8f}"
+        + (f" ({_disk_note(plan)})" if plan.doubtful_targets else "")
     )
 
 
@@ -144,14 +146,20 @@ def explain(plan: GroupPlan, *, capacity: bool) -> GroupBalance:
 
 
 def _notes(plan: GroupPlan) -> tuple[str, ...]:
-    """That the capacity test refused moves, and what it costs."""
+    """Where disks may have no room; that the capacity test refused moves, and what it costs."""
+    notes = [_disk_note(plan)] if plan.doubtful_targets else []
     if plan.unchecked is None:
-        return ()
+        return (*notes,)
     lower = plan.score_after - plan.unchecked
     less = (
         f"the score would be {lower:.2g} lower" if lower > TOLERANCE else "no plan found is better"
     )
-    return (f"the capacity test refused moves; without it (--no-capacity-checks) {less}",)
+    return (*notes, f"the capacity test refused moves; without it (--no-capacity-checks) {less}")
+
+
+def _disk_note(plan: GroupPlan) -> str:
+    names = listed(plan.doubtful_targets)
+    return f"disks are copied to nodes with less disk in use than their instances have: {names}"
 
 
 def _moves(plan: GroupPlan) -> tuple[Move, ...]:

@@ -102,6 +102,15 @@ class GroupPlan(NamedTuple):
         return self.jobs[-1].after if self.jobs else self.before
 
     @property
+    def doubtful_targets(self) -> tuple[str, ...]:
+        """The nodes with doubtful disk figures that disks are copied to, by index."""
+        frame = self.before.frame
+        targets = {
+            at for job in self.jobs if job.copied for at in {*job.place} - {*job.resident.nodes}
+        }
+        return frame.node_names(at for at in sorted(targets) if at >= 0 and frame.doubtful[at])
+
+    @property
     def score_after(self) -> float:
         """The group's score when all jobs are done."""
         return self.jobs[-1].score if self.jobs else self.score_before
