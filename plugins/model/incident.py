@@ -264,6 +264,8 @@ class Incident(NamedTuple):
     """the hash of the diagnose object, of which ``original`` is a part; empty: it is all of it"""
     maintenance: Maintenance | None = None
     """with the action `MAINTENANCE`; its ``original`` is no report, only what was requested"""
+    foreign: bytes = b"{}"
+    """the members of its record that this version does not know, as canonical JSON"""
 
     @property
     def object_id(self) -> str:

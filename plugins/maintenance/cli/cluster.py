@@ -18,7 +18,7 @@ from ganeti_steward.plugins.filters.filter_rules import FilterRule, read_rules
 from ganeti_steward.plugins.filters.rule_notes import record_in
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.edges.judge import judge
-from ganeti_steward.plugins.maintenance.edges.record import claimed_incident
+from ganeti_steward.plugins.maintenance.edges.record import read_record
 from ganeti_steward.plugins.maintenance.edges.status import fetch_status, waits_of
 from ganeti_steward.plugins.model.incident import Incident
 
@@ -143,7 +143,7 @@ def _found(
     records = []
     for uuid, rule in claimed.items():
         try:
-            incident = claimed_incident(record_in(rule) or "")
+            incident = read_record(record_in(rule) or "")
         except ValueError as err:
             faults.setdefault(uuid, f"filter rule {uuid} is not the record of an incident: {err}")
             continue

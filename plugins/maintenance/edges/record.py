@@ -1,6 +1,9 @@
 """The record of an incident: JSON in the reason trail of a filter rule, signed.
 
-Reading is strict: an incident that is understood only in part must not be acted upon.
+Reading is strict, since an incident that is understood only in part must not be acted upon.  Only
+members of the record itself that this version does not know are kept and written back: another
+master candidate may have a newer version, which gives records another number where an older one
+must not act upon them.
 
 Any user with write access to RAPI can write, copy and edit filter rules.  Only what `open_record`
 returns was written by a program that has the cluster's key, for this very rule.
@@ -22,7 +25,7 @@ import hmac
 import re
 from typing import Any, Final, NamedTuple
 
-from ganeti_steward.core.canonical_json import canonical
+from ganeti_steward.core.canonical_json import canonical, canonical_object
 from ganeti_steward.core.ganeti.signing import strict_json
 from ganeti_steward.core.json_nesting import load_json
 from ganeti_steward.core.json_reader import describe, quoted
@@ -41,6 +44,10 @@ FORMAT: Final = 1
 VERSION: Final = "version"
 
 
+#: The member of an incident with what is not known here, and the names of all that are.
+_FOREIGN: Final = "foreign"
+_KNOWN: Final = frozenset(Incident._fields) - {_FOREIGN}
+
 #: Members that say which writing of a record it is, and what signs it.
 _WRITES: Final = "writes"
 _JOB: Final = "job"
@@ -57,15 +64,10 @@ def write_record(incident: Incident) -> str:
 
 def _members(incident: Incident) -> dict[str, Any]:
     members: dict[str, Any] = to_json(Incident, incident.bounded(), whole=True)
-    return {VERSION: FORMAT, **members}
+    return {**members.pop(_FOREIGN), VERSION: FORMAT, **members}
 
 
 def read_record(text: str) -> Incident:
-    """The incident of `write_record`'s text; raises ValueError with one sentence."""
-    return _incident_of(_object(text))
-
-
-def claimed_incident(text: str) -> Incident:
     """The incident that a record claims to be, signed or not: for people, not to act upon.
 
     Raises ValueError with one sentence.
@@ -95,7 +97,9 @@ def _incident_of(members: dict[str, Any]) -> Incident:
         raise ValueError(
             f"the record has version {version}; this program reads version {FORMAT} only"
         )
-    incident = from_json(Incident, members)
+    known = {name: members[name] for name in members if name in _KNOWN}
+    foreign = {name: members[name] for name in members if name not in _KNOWN}
+    incident = from_json(Incident, known)._replace(foreign=canonical_object(foreign))
     for name, value, known in (
         ("status", incident.status, STATUSES),
         ("action", incident.action, ACTIONS),
@@ -178,7 +182,7 @@ def open_record(rule: str, text: str, key: bytes) -> SignedRecord:
     not understand it.
     """
     stamp = stamp_of(rule, text, key)
-    incident = claimed_incident(text)
+    incident = read_record(text)
     if incident.uuid != rule:
         raise ValueError(f"it is signed for incident {incident.uuid}")
     return SignedRecord(incident, stamp, text)

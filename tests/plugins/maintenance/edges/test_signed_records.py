@@ -503,8 +503,7 @@ def test_a_renewed_key(stand_in: StandIn, luxi: Luxi) -> None:
 @pytest.mark.parametrize(
     ("name", "users"),
     [
-        ("read_record", {"cli/incident.py"}),
-        ("claimed_incident", {"cli/cluster.py"}),
+        ("read_record", {"cli/incident.py", "cli/cluster.py"}),
         ("open_record", {"edges/judge.py", "edges/store.py"}),
     ],
 )

@@ -11,7 +11,13 @@ from hypothesis import strategies as st
 
 from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.model.finding import EVACUATE
-from ganeti_steward.plugins.maintenance.edges.record import read_record, write_record
+from ganeti_steward.plugins.maintenance.edges.record import (
+    Stamp,
+    open_record,
+    read_record,
+    sign_record,
+    write_record,
+)
 from ganeti_steward.plugins.model.incident import (
     ACTIONS,
     MAINTENANCE,
@@ -104,6 +110,21 @@ def test_members_with_a_default_may_be_missing() -> None:
     assert read_record(json.dumps(short)) == INCIDENT
 
 
+@given(INCIDENTS, st.dictionaries(TEXT, JSON, max_size=3))
+def test_members_of_a_newer_version_are_kept(incident: Incident, more: dict[str, Any]) -> None:
+    """The record is read, acted upon, and written and signed with them."""
+    incident = incident._replace(maintenance=None, action=EVACUATE, foreign=b"{}")
+    known = json.loads(write_record(incident))
+    own = {"writes", "job", "hmac", "foreign", *known}
+    more = {name: value for name, value in more.items() if name not in own} | {"foreign": 1}
+    read = read_record(json.dumps({**known, **more}))
+    assert read == incident._replace(foreign=canonical(more))
+    signed = sign_record(read._replace(tagged=True), Stamp(2, 7), b"key")
+    found = open_record(incident.uuid, signed.text, b"key")
+    assert found.incident == read._replace(tagged=True)
+    assert more.items() <= json.loads(found.text).items()
+
+
 def changed(**members: Any) -> str:
     data = json.loads(write_record(INCIDENT)) | members
     return json.dumps({key: value for key, value in data.items() if value is not ...})
@@ -126,7 +147,6 @@ for _ in range(100):
         (changed(version=0), "the number 0 is not the version of a record"),
         (changed(version=2), "the record has version 2; this program reads version 1 only"),
         (changed(uuid=...), "key 'uuid' is missing"),
-        (changed(more=1), "key 'more' is unknown"),
         (changed(uuid=5), "key 'uuid': a text is expected, found the number 5"),
         (changed(original=[]), "key 'original': an object is expected, found a list"),
         (changed(original={"x": float("nan")}), "the record is not JSON: NaN is not JSON"),
@@ -149,6 +169,7 @@ for _ in range(100):
         (changed(synced=[["a", -1]]), "key 'synced': 0 to 9223372036854775807 is expected"),
         (changed(original={"details": DEEP}), "key 'original': lists and objects are nested mor"),
         (changed(note="\udc80"), "the record is not JSON: a text holds half of a surrogate pair"),
+        (changed(open=[OPEN | {"more": 1}]), "key 'open': key 'more' is unknown"),
         (changed(open=[OPEN | {"at": ""}]), "key 'open': key 'at': a whole number is expected"),
     ],
 )
