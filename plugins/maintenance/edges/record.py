@@ -97,9 +97,8 @@ def _incident_of(members: dict[str, Any]) -> Incident:
         raise ValueError(
             f"the record has version {version}; this program reads version {FORMAT} only"
         )
-    known = {name: members[name] for name in members if name in _KNOWN}
-    foreign = {name: members[name] for name in members if name not in _KNOWN}
-    incident = from_json(Incident, known)._replace(foreign=canonical_object(foreign))
+    foreign = {name: members.pop(name) for name in members.keys() - _KNOWN}
+    incident = from_json(Incident, members)._replace(foreign=canonical_object(foreign))
     for name, value, known in (
         ("status", incident.status, STATUSES),
         ("action", incident.action, ACTIONS),

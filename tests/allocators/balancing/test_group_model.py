@@ -15,6 +15,7 @@ from thorough import seeds
 
 from ganeti_steward.allocators.balancing.group_model import GroupModel
 from ganeti_steward.allocators.balancing.planning.group import movable
+from ganeti_steward.allocators.balancing.preferences import CopyPrice, SitePreferences
 from ganeti_steward.allocators.balancing.single_moves import SingleMoves
 from ganeti_steward.allocators.balancing.swaps import PairFinder, Swaps
 from ganeti_steward.allocators.rules.candidates import terms_of
@@ -100,6 +101,49 @@ def test_moves_gain_what_they_say(seed: int) -> None:
         assert case.model.score == pytest.approx(score, abs=1e-8)
         case.model.move(instance, *home)
         assert case.model.score == pytest.approx(before, abs=1e-8)
+
+
+def _charged(case: Case, price: CopyPrice) -> float:
+    """What the present places cost beside the score, by site rules and copies."""
+    model = case.model
+    copies = price.copies(np.arange(len(case.residents)), model.primary, model.secondary)
+    mib = model.figures.disk * model.figures.drbd * model.figures.real
+    copied = float(np.maximum(copies, price.free) @ mib)
+    return case.moves.preferences.site_total() + price.per_mib * copied
+
+
+@pytest.mark.parametrize("seed", seeds(30, 60))
+def test_what_places_cost_is_in_every_figure(seed: int) -> None:
+    """In the gains of moves, in the cost of one move and in that of all places."""
+    case = Case(seed)
+    rng, size = np.random.default_rng(seed), len(case.nodes)
+
+    def costs() -> tuple[Any, Any]:
+        return (rng.uniform(-2, 2, size).round(1), rng.uniform(-2, 2, size).round(1))
+
+    free = (np.zeros(size, np.bool_), np.zeros(size, np.bool_))
+    some_of_them = np.flatnonzero(rng.random(len(case.residents)) < 0.4).tolist()
+    sites = {instance: SitePreferences(free, costs()) for instance in some_of_them}
+    case.moves = SingleMoves(case.model, Balance(), sites)
+    paid = rng.integers(0, 2, len(case.residents))
+    home = case.model.primary.copy(), case.model.secondary.copy()
+    price = case.moves.preferences.price = CopyPrice(1e-6, home, paid)
+    for _ in some(range(3)):
+        score, charged = case.model.score, _charged(case, price)
+        found = case.moves.best(np.arange(len(case.residents)))
+        for instance in np.flatnonzero(found.gain > -np.inf).tolist()[:6]:
+            here = case.model.place(instance)
+            place = int(found.primary[instance]), int(found.secondary[instance])
+            cost = case.moves.preferences.site_cost(instance, *place)
+            case.model.move(instance, *place)
+            more = _charged(case, price) - charged
+            assert cost == pytest.approx(more, abs=1e-8)
+            assert found.gain[instance] == pytest.approx(score - case.model.score - more, abs=1e-8)
+            case.model.move(instance, *here)
+        best = int(found.gain.argmax())
+        if found.gain[best] > -np.inf:
+            # The next round begins where the disks of one were copied already.
+            case.model.move(best, int(found.primary[best]), int(found.secondary[best]))
 
 
 @pytest.mark.parametrize("seed", seeds(30, 60))
