@@ -2,9 +2,9 @@
 pvchange and vgreduce, distinguished by the name it is called under; and for dd and blockdev, which
 cannot work on simulated volumes (for any other file they are the real programs).
 
-Imitated: one volume group on the node's physical volumes, space, the allocatable flag, tags, open
+Imitated: volume groups on the node's physical volumes, space, the allocatable flag, tags, open
 volumes, lost physical volumes and what LVM refuses because of them.
-Not imitated: data, snapshots, stripes, thin volumes, more than one volume group.
+Not imitated: data, snapshots, stripes, thin volumes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import sys
 
 from lab_storage import (
     DEVICES,
-    VOLUME_GROUP,
     Refused,
     World,
     here,
@@ -82,39 +81,52 @@ def free(node: Object, name: str) -> int:
 
 def pv_rows(node: Object) -> list[Row]:
     rows = []
-    group = group_exists(node)
     for name, pv in node["pvs"].items():
-        if pv["missing"] and not group:
+        if not group_exists(node, pv["group"]):
             continue
         attr = ("a" if pv["allocatable"] else "u") + "-" + ("m" if pv["missing"] else "-")
-        row = {"vg_name": VOLUME_GROUP, "pv_attr": attr, "pv_size": pv["size"]}
+        row = {"vg_name": pv["group"], "pv_attr": attr, "pv_size": pv["size"]}
         row["pv_name"] = "[unknown]" if pv["missing"] else name
         rows.append(row | {"pv_free": free(node, name), "pv_used": used(node, name)})
     return rows
 
 
-def group_exists(node: Object) -> bool:
+def of_group(node: Object, group: str) -> Object:
+    return {name: pv for name, pv in node["pvs"].items() if pv["group"] == group}
+
+
+def is_partial(node: Object, group: str) -> bool:
+    return any(pv["missing"] for pv in of_group(node, group).values())
+
+
+def group_exists(node: Object, group: str) -> bool:
     """A volume group is seen as long as one of its physical volumes is."""
-    return any(not pv["missing"] for pv in node["pvs"].values())
+    return any(not pv["missing"] for pv in of_group(node, group).values())
+
+
+def groups(node: Object) -> list[str]:
+    found = dict.fromkeys(pv["group"] for pv in node["pvs"].values())
+    return [group for group in found if group_exists(node, group)]
 
 
 def vg_rows(node: Object) -> list[Row]:
-    if not group_exists(node):
-        return []
-    partial = any(pv["missing"] for pv in node["pvs"].values())
-    size = sum(pv["size"] for pv in node["pvs"].values())
-    room = sum(free(node, name) for name in node["pvs"])
-    row = {"vg_name": VOLUME_GROUP, "vg_attr": "wz-pn-" if partial else "wz--n-", "vg_size": size}
-    counts = {"pv_count": len(node["pvs"]), "lv_count": len(node["lvs"]), "snap_count": 0}
-    return [row | counts | {"vg_free": room, "vg_extent_size": EXTENT}]
+    rows = []
+    for group in groups(node):
+        pvs = of_group(node, group)
+        attr = "wz-pn-" if is_partial(node, group) else "wz--n-"
+        row = {"vg_name": group, "vg_attr": attr, "vg_extent_size": EXTENT, "snap_count": 0}
+        row |= {"pv_count": len(pvs), "vg_size": sum(pv["size"] for pv in pvs.values())}
+        row["lv_count"] = sum(key.startswith(f"{group}/") for key in node["lvs"])
+        rows.append(row | {"vg_free": sum(free(node, name) for name in pvs)})
+    return rows
 
 
 def lv_rows(node: Object, *, segments: bool) -> list[Row]:
-    if not group_exists(node):
-        return []
     rows = []
     for number, (key, lv) in enumerate(node["lvs"].items()):
         group, name = key.split("/")
+        if not group_exists(node, group):
+            continue
         attr = "-wi-a" + ("o" if in_use(node, key) else "-") + "--" + "-p"[lost(node, lv)] + "-"
         row = {"vg_name": group, "lv_name": name, "lv_attr": attr, "lv_size": lv["size"]}
         row |= {"lv_kernel_major": 253, "lv_kernel_minor": number, "vg_extent_size": EXTENT}
@@ -163,7 +175,7 @@ def report(node: Object, tool: str, options: dict[str, str], names: list[str]) -
     }[tool]()
     if names:
         rows = [row for row in rows if any(named(row, name, tool) for name in names)]
-        if not rows and not (tool == "lvs" and set(names) == {VOLUME_GROUP} and group_exists(node)):
+        if not rows and not (tool == "lvs" and set(names) <= {*groups(node)}):
             what = {"pvs": "physical volume", "vgs": "volume group", "lvs": "logical volume"}[tool]
             raise Refused(f'  Failed to find {what} "{names[0]}".')
     warn(node)
@@ -192,19 +204,18 @@ def size(mib: int, unit: str) -> str:
 
 
 def warn(node: Object) -> None:
-    if group_exists(node):
-        for name, pv in node["pvs"].items():
-            if pv["missing"]:
-                print(f"  WARNING: Couldn't find device with uuid lab-{name[5:]}.", file=sys.stderr)
+    for name, pv in node["pvs"].items():
+        if pv["missing"] and group_exists(node, pv["group"]):
+            print(f"  WARNING: Couldn't find device with uuid lab-{name[5:]}.", file=sys.stderr)
 
 
 # --- changes ---------------------------------------------------------------------------------
 
 
 def check_group(node: Object, name: str, *, repairing: bool = False) -> None:
-    if name != VOLUME_GROUP or not group_exists(node):
+    if not group_exists(node, name):
         raise Refused(f'  Volume group "{name}" not found')
-    if not repairing and any(pv["missing"] for pv in node["pvs"].values()):
+    if not repairing and is_partial(node, name):
         raise Refused(
             f"  Cannot change VG {name} while PVs are missing.\n"
             "  See vgreduce --removemissing and vgextend --restoremissing."
@@ -219,9 +230,10 @@ def existing(node: Object, name: str) -> str:
     return key
 
 
-def room(node: Object, mib: int, wanted: list[str]) -> list[list[Any]]:
-    """Space for so many MiB on the allocatable physical volumes, in as few pieces as possible."""
-    names = [n for n, pv in node["pvs"].items() if pv["allocatable"] and n in (wanted or [n])]
+def room(node: Object, group: str, mib: int, wanted: list[str]) -> list[list[Any]]:
+    """Space for so many MiB on a group's allocatable physical volumes, in the fewest pieces."""
+    pvs = of_group(node, group).items()
+    names = [n for n, pv in pvs if pv["allocatable"] and n in (wanted or [n])]
     names.sort(key=lambda name: free(node, name), reverse=True)
     pieces: list[list[Any]] = []
     for name in names:
@@ -231,7 +243,7 @@ def room(node: Object, mib: int, wanted: list[str]) -> list[list[Any]]:
     if sum(size for _, size in pieces) < mib:
         total = sum(free(node, name) for name in names)
         raise Refused(
-            f'  Volume group "{VOLUME_GROUP}" has insufficient free space'
+            f'  Volume group "{group}" has insufficient free space'
             f" ({total // EXTENT} extents): {mib // EXTENT} required."
         )
     return pieces
@@ -245,7 +257,7 @@ def lvcreate(node: Object, options: dict[str, str], rest: list[str]) -> None:
     key, mib = f"{group}/{options['n']}", mebibytes(options["L"])
     if key in node["lvs"]:
         raise Refused(f'  Logical Volume "{options["n"]}" already exists in volume group "{group}"')
-    new = {"size": mib, "segments": room(node, mib, wanted), "tags": [], "drbd": None}
+    new = {"size": mib, "segments": room(node, group, mib, wanted), "tags": [], "drbd": None}
     node["lvs"][key] = new | {"uuid": f"lab-{os.getpid()}-{len(node['lvs'])}"}
     make_file(key, mib)
     print(f'  Logical volume "{options["n"]}" created.')
@@ -289,9 +301,10 @@ def lvchange(node: Object, options: dict[str, str], rest: list[str]) -> None:
 def lvextend(node: Object, options: dict[str, str], rest: list[str]) -> None:
     name, *wanted = rest
     key = existing(node, name)
-    check_group(node, VOLUME_GROUP)
+    group = key.split("/")[0]
+    check_group(node, group)
     mib = mebibytes(options["L"].removeprefix("+"))
-    pieces = room(node, mib, wanted)
+    pieces = room(node, group, mib, wanted)
     if "test" not in options:
         lv = node["lvs"][key]
         lv["segments"] += pieces
@@ -303,7 +316,7 @@ def pvchange(node: Object, options: dict[str, str], rest: list[str]) -> None:
     for name in rest:
         if name not in node["pvs"] or node["pvs"][name]["missing"]:
             raise Refused(f'  Failed to find physical volume "{name}".')
-        check_group(node, VOLUME_GROUP)
+        check_group(node, node["pvs"][name]["group"])
         node["pvs"][name]["allocatable"] = options["allocatable"] == "y"
         print(f'  Physical volume "{name}" changed')
 
@@ -311,11 +324,12 @@ def pvchange(node: Object, options: dict[str, str], rest: list[str]) -> None:
 def vgreduce(node: Object, options: dict[str, str], rest: list[str]) -> None:
     (group,) = rest
     check_group(node, group, repairing=True)
-    missing = [name for name, pv in node["pvs"].items() if pv["missing"]]
+    missing = [name for name, pv in of_group(node, group).items() if pv["missing"]]
     if not missing:
         print(f'  Volume group "{group}" is already consistent.')
         return
-    gone = [key for key, lv in node["lvs"].items() if lost(node, lv)]
+    volumes = ((key, lv) for key, lv in node["lvs"].items() if key.startswith(f"{group}/"))
+    gone = [key for key, lv in volumes if lost(node, lv)]
     if gone and "force" not in options:
         for key in gone:
             print(f"  WARNING: Partial LV {key.split('/')[1]} needs to be repaired or removed.")
