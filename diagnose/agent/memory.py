@@ -71,7 +71,7 @@ class StartedCommand(NamedTuple):
     outcome: CommandEnd | None = None
     """None until it has ended"""
     object: str = ""
-    """the hash of the diagnose object it was run for; empty where the version before noted it"""
+    """the hash of the diagnose object it was run for"""
 
     @property
     def at(self) -> int:

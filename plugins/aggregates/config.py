@@ -132,9 +132,3 @@ class Aggregates(NamedTuple):
         table_of(kinds.ValueKind(_date_fault, "date")),
         'The last day of aggregates: "reservation:r1" = "2026-12-31"; shown and warned about.',
     ] = _NOTHING
-    version: Annotated[
-        int,
-        kinds.whole(1, 2),
-        "The version of the tags; with 1 those that came with version 2 are faults, for clusters "
-        "with master candidates that do not know them.",
-    ] = 2

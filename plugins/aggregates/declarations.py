@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from ganeti_steward.core.model.site_rules import TAG_PREFIX
 from ganeti_steward.plugins.aggregates.language import expression, tags
@@ -26,10 +26,6 @@ if TYPE_CHECKING:
     from ganeti_steward.plugins.aggregates.config import Aggregates
 
 
-_VERSION_TAG: Final = f"{TAG_PREFIX}{tags.AGGREGATES_VERSION}:"
-#: Keys of the section that came with version 2 of the tags.
-_NEW: Final = ("ask", "entitled_tags", "entitled_instances", "until")
-
 _T = TypeVar("_T")
 
 
@@ -37,8 +33,7 @@ def read_rules(cluster: Cluster, config: Aggregates) -> MembershipRules:
     """Read all that is declared, by tags and in the configuration's section."""
     reader = _Reader(config, cluster)
     reader.read_section()
-    # The version first: it decides how the other tags are read.
-    for tag in sorted(cluster.tags, key=lambda tag: not tag.startswith(_VERSION_TAG)):
+    for tag in cluster.tags:
         reader.read_tag(tags.CLUSTER, "", tag, "")
     for group in cluster.groups:
         for tag in group.tags:
@@ -76,7 +71,6 @@ class _Reader:
         self._automatic: list[Ask] = []
         self._entitled: set[Entitled] = set()
         self._until: dict[str, str] = {}
-        self._version = min(tags.VERSION, config.version)
 
     def rules(self) -> MembershipRules:
         """All that was read."""
@@ -86,14 +80,12 @@ class _Reader:
             unclaimable=frozenset(self._settings[tags.UNCLAIMABLE]),
             combine=self._config.combine,
             on_evacuation=self._config.on_evacuation,
-            version=self._version,
         )
-        bare = self._version >= tags.VERSION
         membership = Membership(
             _frozen(self._groups),
             _frozen(self._nodes),
-            {node: _frozen(units, bare=bare) for node, units in self._units.items()},
-            _frozen(self._pools, bare=bare),
+            {node: _frozen(units) for node, units in self._units.items()},
+            _frozen(self._pools),
         )
         return MembershipRules(
             membership,
@@ -117,7 +109,7 @@ class _Reader:
         if not tag.startswith(TAG_PREFIX):
             return
         try:
-            declared = tags.read_tag(kind, tag, self._version)
+            declared = tags.read_tag(kind, tag)
         except expression.ExpressionError as err:
             self.faults.append(tags.Fault(kind, name, tag, str(err)))
             return
@@ -132,8 +124,6 @@ class _Reader:
             # It is there, and in an aggregate unless the name is empty.
             members = self._units[key] if word == tags.UNIT else self._pools
             members.setdefault(owner, set()).update({aggregate} - {""})
-        elif word == tags.AGGREGATES_VERSION:
-            self._version = min(self._version, int(aggregate))
         elif word == tags.ENTITLED_TAG:
             self._entitled.add(Entitled(aggregate, tag=owner))
         elif word == tags.ENTITLED_INSTANCE:
@@ -156,15 +146,8 @@ class _Reader:
         self._settings[tags.UNCLAIMABLE].update(self._names("unclaimable", config.unclaimable))
         self._read_members()
         for instance, values in config.instances.items():
-            requests = self._each(f"instances.{instance}", values, self._requested)
+            requests = self._each(f"instances.{instance}", values, parse_requested)
             self._configured[instance] = tuple(requests)
-        if config.version < tags.VERSION:
-            for field in _NEW:
-                if getattr(config, field):
-                    text = f"is of version {tags.VERSION} of the tags"
-                    text += f"; version = {config.version} is set"
-                    self._fault(field.replace("_", "-"), "", text)
-            return
         for kind, rules in config.ask.items():
             for pattern, given in rules.items():
                 values = [given] if isinstance(given, str) else given
@@ -186,12 +169,6 @@ class _Reader:
             for day in self._each(f"until.{name}", [str(date)], checked_date):
                 self._ends(name, day)
             self._names("until", [name])
-
-    def _requested(self, value: str) -> expression.Term | Soft:
-        request = parse_requested(value)
-        if isinstance(request, Soft) and self._config.version < tags.VERSION:
-            raise expression.ExpressionError(f"is of version {tags.VERSION} of the tags")
-        return request
 
     def _read_members(self) -> None:
         config, cluster = self._config, self._cluster
@@ -248,6 +225,5 @@ class _Reader:
         self.faults.append(tags.Fault(CONFIGURATION, f"aggregates.{path}", value, text))
 
 
-def _frozen(members: Mapping[str, set[str]], *, bare: bool = False) -> dict[str, Names]:
-    """``bare``: with those in nothing."""
-    return {name: frozenset(names) for name, names in members.items() if names or bare}
+def _frozen(members: Mapping[str, set[str]]) -> dict[str, Names]:
+    return {name: frozenset(names) for name, names in members.items()}

@@ -13,7 +13,7 @@ from ganeti_steward.core.errors import StewardError, join_faults
 from ganeti_steward.plugins.aggregates.language.expression import Term
 from ganeti_steward.plugins.aggregates.language.limits import Entitled
 from ganeti_steward.plugins.aggregates.language.requests import Ask, Soft
-from ganeti_steward.plugins.aggregates.language.tags import CLUSTER, VERSION, Fault
+from ganeti_steward.plugins.aggregates.language.tags import CLUSTER, Fault
 
 CONFIGURATION: Final = "configuration"
 
@@ -51,8 +51,6 @@ class ReadingSettings(NamedTuple):
     unclaimable: Names = _NONE
     combine: str = "union"
     on_evacuation: str = "strict"
-    version: int = VERSION
-    """of the tags"""
 
 
 class MembershipRules(NamedTuple):

@@ -131,7 +131,7 @@ def _declared(tag: str, rules: MembershipRules) -> Term | requests.Soft | tags.D
         if not any(tag.startswith(prefix) for prefix in rules.settings.required):
             return None
         return Term((checked_name(tag, TAG),))
-    declared = tags.read_tag(tags.INSTANCE, tag, rules.settings.version)
+    declared = tags.read_tag(tags.INSTANCE, tag)
     assert not isinstance(declared, requests.Ask)  # these stand on the cluster only
     return checked_role(declared) if isinstance(declared, Term) else declared
 

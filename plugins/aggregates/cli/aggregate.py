@@ -17,13 +17,10 @@ from ganeti_steward.plugins.aggregates.cli.hosts import describe_hosts, list_hos
 from ganeti_steward.plugins.aggregates.cli.reading import (
     TaggedCluster,
     add_actions,
-    add_version_option,
     end_notes,
     faults,
     misplaced,
     never_seen,
-    print_rows,
-    print_versioned,
     requesting_instances,
     run_action,
 )
@@ -45,7 +42,6 @@ FIELDS: Final = {
     "until": "Until",
     "entitled": "Entitled",
 }
-_NEW: Final = ("until", "entitled")
 _USUAL: Final = ("name", "groups", "nodes", "units", "pools")
 
 _MEMBERS: Final = (
@@ -94,7 +90,6 @@ def _describe_list(parser: argparse.ArgumentParser) -> None:
         },
     )
     tables.add_field_options(parser, FIELDS)
-    add_version_option(parser)
 
 
 def _describe_show(parser: argparse.ArgumentParser) -> None:
@@ -123,7 +118,6 @@ def _describe_check(parser: argparse.ArgumentParser) -> None:
         statuses={EXIT_FAILURE: "an instance is misplaced, or a tag means nothing"},
     )
     tables.add_json_option(parser, "the same as data")
-    add_version_option(parser)
 
 
 def _describe_change(parser: argparse.ArgumentParser) -> None:
@@ -146,7 +140,7 @@ def _list(options: argparse.Namespace, tagged: TaggedCluster) -> int:
         _row(tagged, members, requesting.get(members.name, []))
         for members in aggregates(tagged.rules.membership).values()
     ]
-    print_rows(options, "aggregates", FIELDS, _USUAL, rows, _NEW)
+    tables.print_fields(options, FIELDS, _USUAL, rows)
     return EXIT_OK
 
 
@@ -189,7 +183,7 @@ def _check(options: argparse.Namespace, tagged: TaggedCluster) -> int:
     if options.json:
         wrong_data, standing_data = ([one._asdict() for one in some] for some in (wrong, standing))
         data = {"well": well, "faults": wrong_data, "misplaced": standing_data}
-        print_versioned(options, "", data)
+        tables.print_json(data)
     else:
         sentences = [one.sentence for one in wrong] + [one.sentence for one in standing]
         print("\n".join(sentences or ["Nothing is wrong."]))

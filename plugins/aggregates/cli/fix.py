@@ -34,7 +34,6 @@ from ganeti_steward.plugins.aggregates.cli.reading import (
     misplaced,
     never_seen,
 )
-from ganeti_steward.plugins.aggregates.language.tags import VERSION
 from ganeti_steward.plugins.aggregates.requirements import read_requirements
 from ganeti_steward.plugins.aggregates.verdicts import Evaluator
 
@@ -77,7 +76,7 @@ def run_fix(options: argparse.Namespace, tagged: TaggedCluster) -> int:
         print_notes(f"{one.instance}: {one.text}" for one in plan.left)
     elif options.json:
         moves, left = ([one._asdict() for one in some] for some in (plan.moves, plan.left))
-        print_json({"version": VERSION, "moves": moves, "left": left, "job_sets": sets})
+        print_json({"moves": moves, "left": left, "job_sets": sets})
     else:
         sys.stdout.write(as_text(plan, len(sets)))
     if options.print_commands not in (None, run_options.PRINTED):

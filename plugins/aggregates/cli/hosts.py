@@ -7,13 +7,12 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from ganeti_steward.core.commands.manual import describe
-from ganeti_steward.core.commands.tables import Value, add_field_options, print_notes
+from ganeti_steward.core.commands.tables import Value, add_field_options, print_fields, print_notes
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
 from ganeti_steward.core.model.site_rules import ROLES, TAG_PREFIX
 from ganeti_steward.plugins.aggregates.cli.reading import (
     TaggedCluster,
     check_template,
-    print_versioned_rows,
 )
 from ganeti_steward.plugins.aggregates.language.expression import ExpressionError, Term
 from ganeti_steward.plugins.aggregates.language.limits import entitled_text
@@ -85,7 +84,7 @@ def list_hosts(options: argparse.Namespace, tagged: TaggedCluster) -> int:
         if options.verbose or None in found.values():
             rows.append(_row(tagged, node, found))
     usual = (*_USUAL, "why") if options.verbose else _USUAL
-    print_versioned_rows(options, "hosts", FIELDS, usual, rows)
+    print_fields(options, FIELDS, usual, rows)
     if any(row["roles"] for row in rows):
         return EXIT_OK
     counts = ", ".join(f"{number} {rule}" for rule, number in rules.most_common())
@@ -112,11 +111,7 @@ def _row(tagged: TaggedCluster, node: Node, found: dict[str, Objection | None]) 
 def _term(text: str, tagged: TaggedCluster) -> Term:
     """One expression; raises StewardError."""
     try:
-        one = (
-            read_tag(INSTANCE, text, tagged.rules.settings.version)
-            if text.startswith(TAG_PREFIX)
-            else parse_requested(text)
-        )
+        one = read_tag(INSTANCE, text) if text.startswith(TAG_PREFIX) else parse_requested(text)
     except ExpressionError as err:
         raise StewardError(f"{text!a}: {err}") from None
     if not isinstance(one, Term):

@@ -1,7 +1,4 @@
-"""What the commands about aggregates share: the cluster with its rules, faults, names, output.
-
-Data of version 2 is an object with its version.  Version 1 is what the version before printed: a
-list without the fields that came later."""
+"""What the commands about aggregates share: the cluster with its rules, faults and names."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ from ganeti_steward.core.model.site_rules import ROLES
 from ganeti_steward.plugins.aggregates.config import Aggregates
 from ganeti_steward.plugins.aggregates.declarations import read_rules
 from ganeti_steward.plugins.aggregates.language.limits import Clock, warning
-from ganeti_steward.plugins.aggregates.language.tags import VERSION, VERSIONS, Fault, printable
+from ganeti_steward.plugins.aggregates.language.tags import Fault, printable
 from ganeti_steward.plugins.aggregates.membership import MembershipRules
 from ganeti_steward.plugins.aggregates.requirements import read_requirements
 from ganeti_steward.plugins.aggregates.reservations import reservations
@@ -186,53 +183,3 @@ def never_seen(tagged: TaggedCluster) -> Iterator[str]:
         if name not in tagged.cluster.instance_index:
             shown = printable(name)
             yield f"configuration aggregates.instances.{shown}: the cluster has no {shown} now"
-
-
-def add_version_option(parser: argparse.ArgumentParser) -> None:
-    """``--json-version``."""
-    parser.add_argument(
-        "--json-version",
-        type=int,
-        choices=VERSIONS,
-        default=VERSION,
-        help="the version of the data of --json; default: %(default)s",
-    )
-
-
-def print_versioned(options: argparse.Namespace, key: str, data: Mapping[str, object]) -> None:
-    """One object; in version 1 only what is under ``key``, or all of it without its version."""
-    if options.json_version < VERSION:
-        tables.print_json(data[key] if key else data)
-    else:
-        tables.print_json({"version": VERSION, **data})
-
-
-def print_versioned_rows(
-    options: argparse.Namespace,
-    key: str,
-    fields: Mapping[str, str],
-    usual: Sequence[str],
-    rows: Sequence[Mapping[str, tables.Value]],
-) -> None:
-    """A list that version 1 does not have."""
-    options.json_version = VERSION
-    print_rows(options, key, fields, usual, rows)
-
-
-def print_rows(
-    options: argparse.Namespace,
-    key: str,
-    fields: Mapping[str, str],
-    usual: Sequence[str],
-    rows: Sequence[Mapping[str, tables.Value]],
-    new: Collection[str] = (),
-) -> None:
-    """A list under ``key``; ``new``: fields that version 1 has only where ``-o`` names them."""
-    if not options.json:
-        tables.print_fields(options, fields, usual, rows)
-        return
-    given = options.output
-    chosen = fields if given is None else tables.chosen_fields(given, fields, usual)
-    if given is None and options.json_version < VERSION:
-        chosen = [name for name in fields if name not in new]
-    print_versioned(options, key, {key: [{name: row[name] for name in chosen} for row in rows]})

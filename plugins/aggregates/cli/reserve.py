@@ -11,7 +11,7 @@ from typing import Final, cast
 from ganeti_steward.allocators.jobs.run_jobs import Interrupts, interrupt_printer
 from ganeti_steward.core.commands.cluster_options import add_reason_option
 from ganeti_steward.core.commands.manual import describe
-from ganeti_steward.core.commands.tables import Value, add_field_options, print_notes
+from ganeti_steward.core.commands.tables import Value, add_field_options, print_fields, print_notes
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
 from ganeti_steward.core.model.cluster import INTERNALLY_MIRRORED
 from ganeti_steward.plugins.aggregates.cli import reading, reserving
@@ -235,7 +235,6 @@ FIELDS: Final = {
     "entitled": "Entitled",
 }
 _USUAL: Final = ("name", "state", "count", "until", "nodes", "requested_by")
-_NEW: Final = ("until", "entitled")
 
 
 def _describe_list(parser: argparse.ArgumentParser) -> None:
@@ -248,7 +247,6 @@ def _describe_list(parser: argparse.ArgumentParser) -> None:
         units=_DATES,
     )
     add_field_options(parser, FIELDS)
-    reading.add_version_option(parser)
 
 
 def _list(options: argparse.Namespace, tagged: reading.TaggedCluster) -> int:
@@ -260,7 +258,7 @@ def _list(options: argparse.Namespace, tagged: reading.TaggedCluster) -> int:
         for under in found
         for members in (under.free, *under.taken)
     ]
-    reading.print_rows(options, "reservations", FIELDS, _USUAL, rows, _NEW)
+    print_fields(options, FIELDS, _USUAL, rows)
     print_notes(reading.end_notes(tagged.rules, time.time))
     return EXIT_OK
 

@@ -9,7 +9,7 @@ cluster      ``pool:POOL:aggregate:NAME``, ``pool:POOL``,
              ``default-forbidden-prefix:PREFIX``, ``required-prefix:PREFIX``,
              ``unclaimable:NAME``, ``entitled-tag:NAME+TAG``,
              ``entitled-instance:NAME+PATTERN``, ``until:NAME+DATE``,
-             ``ask.KIND:PATTERN+VALUE``, ``aggregates-version:NUMBER``
+             ``ask.KIND:PATTERN+VALUE``
 instance     ``member-of:...``, ``member-of.ROLE:...``, ``pool:POOL``,
              ``prefer:...``, ``avoid:...``, each of both also with a role
 ===========  ===============================================================
@@ -18,10 +18,6 @@ Any other tag below it is a fault: a slip must not open a reserved host.  So a n
 that is no business of aggregates, has to be made known here before anybody writes it: it goes
 into `KEYS` for each kind of object it may stand on, `read_tag` reads it, and `membership` (cluster,
 groups, nodes) or `requirements` (instances) uses it.
-
-The tags have a version.  This program reads `VERSION` and the one before it: a cluster with the
-tag ``aggregates-version:1`` gets the faults that the version before reported, so that no tag is
-written that a master candidate with the version before does not understand.
 """
 
 from __future__ import annotations
@@ -34,11 +30,6 @@ from typing import Final, NamedTuple
 from ganeti_steward.core.model.site_rules import TAG_PREFIX
 from ganeti_steward.plugins.aggregates.language import expression, requests
 from ganeti_steward.plugins.aggregates.language.limits import checked_date, entitled_by
-
-#: The version of the tags, and of the data that commands print about aggregates.
-VERSION: Final = 2
-#: Those that are understood.
-VERSIONS: Final = (1, 2)
 
 CLUSTER: Final = "cluster"
 GROUP: Final = "group"
@@ -55,7 +46,6 @@ ENTITLED_TAG: Final = "entitled-tag"
 ENTITLED_INSTANCE: Final = "entitled-instance"
 UNTIL: Final = "until"
 ASK: Final = "ask"
-AGGREGATES_VERSION: Final = "aggregates-version"
 MEMBER_OF: Final = "member-of"
 
 #: Kind of object -> what may stand there.
@@ -69,16 +59,11 @@ KEYS: Final[Mapping[str, tuple[str, ...]]] = {
         ENTITLED_INSTANCE,
         UNTIL,
         *(f"{ASK}.{kind}" for kind in requests.PROPERTIES),
-        AGGREGATES_VERSION,
     ),
     GROUP: (AGGREGATE,),
     NODE: (AGGREGATE, UNIT),
     INSTANCE: (MEMBER_OF, POOL, requests.PREFER, requests.AVOID),
 }
-#: Keys that the version before does not know.
-_NEW: Final = frozenset(
-    {ENTITLED_TAG, ENTITLED_INSTANCE, UNTIL, ASK, requests.PREFER, requests.AVOID}
-)
 
 _OBJECTS: Final[Mapping[str, str]] = {
     CLUSTER: "the cluster",
@@ -135,19 +120,10 @@ class Declared(NamedTuple):
 
 
 @lru_cache(maxsize=8192)
-def read_tag(
-    kind: str, tag: str, version: int = VERSION
-) -> Declared | expression.Term | requests.Soft | requests.Ask:
-    """What a tag below the prefix means on a kind of object; raises ExpressionError.
-
-    ``version``: of the tags, one of `VERSIONS`.
-    """
+def read_tag(kind: str, tag: str) -> Declared | expression.Term | requests.Soft | requests.Ask:
+    """What a tag below the prefix means on a kind of object; raises ExpressionError."""
     key, colon, rest = tag.removeprefix(TAG_PREFIX).partition(":")
     word, dot, suffix = key.partition(".")
-    if version < VERSION and word in _NEW:
-        raise expression.ExpressionError(
-            f"{word} is of version {VERSION} of the tags; this cluster's are of version {version}"
-        )
     if kind == INSTANCE and word == MEMBER_OF:
         return _term(dot, suffix, colon, rest)
     if kind == INSTANCE and word in (requests.PREFER, requests.AVOID):
@@ -156,29 +132,19 @@ def read_tag(
         return requests.ask_tag(suffix, rest)
     if key not in KEYS[kind]:
         raise expression.ExpressionError(_unknown(kind, key))
-    return _declared(kind, key, rest, version)
+    return _declared(kind, key, rest)
 
 
-def _declared(kind: str, key: str, rest: str, version: int) -> Declared:
+def _declared(kind: str, key: str, rest: str) -> Declared:
     if key in (FORBIDDEN_PREFIX, REQUIRED_PREFIX):
         return Declared(key, expression.checked_prefix(rest))
     if key == POOL and kind == INSTANCE:
         return Declared(key, "", checked_part(rest, POOL))
     if key in (UNIT, POOL):
-        return _owned(key, rest, bare=version >= VERSION)
+        return _owned(key, rest)
     if key in (ENTITLED_TAG, ENTITLED_INSTANCE, UNTIL):
         return _assigned(key, rest)
-    if key == AGGREGATES_VERSION:
-        return Declared(key, checked_version(rest))
     return Declared(key, expression.checked_name(rest, expression.TAG))
-
-
-def checked_version(text: str) -> str:
-    """The number of a version that is understood; raises ExpressionError."""
-    if text not in map(str, VERSIONS):
-        known = " and ".join(map(str, VERSIONS))
-        raise expression.ExpressionError(f"version {text!a} is unknown here (understood: {known})")
-    return text
 
 
 def _assigned(key: str, rest: str) -> Declared:
@@ -201,10 +167,10 @@ def _term(dot: str, suffix: str, colon: str, rest: str) -> expression.Term:
     return expression.parse_value(rest, expression.TAG, role)
 
 
-def _owned(key: str, rest: str, *, bare: bool) -> Declared:
-    """``OWNER:aggregate:NAME``; ``bare``: or only ``OWNER``."""
+def _owned(key: str, rest: str) -> Declared:
+    """``OWNER:aggregate:NAME``, or only ``OWNER``."""
     owner, colon, tail = rest.partition(":")
-    if bare and owner and not colon:
+    if owner and not colon:
         return Declared(key, "", checked_part(owner, key))
     word, colon, name = tail.partition(":")
     if word != AGGREGATE or not colon:

@@ -60,8 +60,6 @@ CONFIGURATION: Final = "configuration"
 WORLD: Final = "world"
 MISSING: Final = "missing"
 INCIDENTS: Final = "incidents"
-#: Members of a world of the versions before.
-_BESIDE: Final = ("nodes", "instances", "groups", "cluster_tags")
 
 
 class Moment(NamedTuple):
@@ -104,59 +102,8 @@ def _moment(before: Mapping[str, Any], line: str) -> tuple[dict[str, Any], Momen
     continued = INCIDENTS not in data[WORLD]
     data[WORLD] = {**before[WORLD], **data[WORLD]}
     given = {name: one for name, one in data.items() if name != CONFIGURATION}
-    given[WORLD] = _upgraded(data[WORLD])
-    if isinstance(since := given.get("since"), dict):
-        given["since"] = _by_plugin(since)
     inputs = from_json(Inputs, given)
     return data, Moment(_settings(data[CONFIGURATION]), inputs, continued, missing)
-
-
-def _upgraded(world: Mapping[str, Any]) -> dict[str, Any]:
-    """A world of the versions before, which had what is not for allocators beside the cluster."""
-    found = {name: one for name, one in world.items() if name not in _BESIDE}
-    if not isinstance(cluster := found.get("cluster"), dict) or len(found) == len(world):
-        return found
-    nodes = {one["name"]: one for one in world.get("nodes", {}).values()}
-    instances = world.get("instances", {})
-    found["cluster"] = {
-        **cluster,
-        "tags": world.get("cluster_tags", []),
-        "nodes": [_node(one, nodes.get(one["name"], {})) for one in cluster["nodes"]],
-        "instances": [
-            _with_sent(one, status=instances.get(one["name"], {}).get("status", ""))
-            for one in cluster["instances"]
-        ],
-    }
-    return found
-
-
-def _by_plugin(since: Mapping[str, Any]) -> dict[str, Any]:
-    """`Inputs.since`; keys of versions before: ``plugin subject``, ``plugin subject #mark``."""
-    if not all(isinstance(start, int) for start in since.values()):
-        return dict(since)
-    found: dict[str, Any] = {}
-    for key, start in since.items():
-        plugin, _, rest = key.partition(" ")
-        subject, _, mark = rest.partition(" #")
-        lasting = found.setdefault(plugin, {"since": {}, "marked": {}})
-        starts = lasting["marked"].setdefault(subject, {}) if mark else lasting["since"]
-        starts[mark or subject] = start
-    return found
-
-
-def _node(node: Mapping[str, Any], beside: Mapping[str, Any]) -> dict[str, Any]:
-    return _with_sent(
-        node,
-        uuid=beside.get("uuid", ""),
-        primary_ip=beside.get("address", ""),
-        master=beside.get("master", False),
-        master_candidate=beside.get("master_candidate", False),
-        master_capable=beside.get("master_capable", True),
-    )
-
-
-def _with_sent(one: Mapping[str, Any], **more: Any) -> dict[str, Any]:
-    return {**one, "sent": {**one.get("sent", {}), **more}}
 
 
 def _settings(given: Any) -> Maintd:

@@ -236,12 +236,8 @@ def read_audit(
 def read_kept(path: str, table: str, name: str = "") -> dict[str, str]:
     """Name -> content of what was kept, the oldest first; raises StewardError.
 
-    ``table``: `INCIDENTS` or `OBJECTS`; nothing where the version before made the file.  ``name``:
-    only what has this name.
+    ``table``: `INCIDENTS` or `OBJECTS`; ``name``: only what has this name.
     """
-    there = "SELECT 1 FROM sqlite_master WHERE name = :table"
-    if not _rows(path, there, {"table": table}, (int,)):
-        return {}
     query = f"SELECT name, content FROM {table} WHERE :name IN ('', name) ORDER BY at"
     return dict(_rows(path, query, {"name": name}, (str, str)))
 

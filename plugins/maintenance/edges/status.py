@@ -426,8 +426,7 @@ def _lines(status: dict[str, Any]) -> Iterator[str]:
     incidents = status["incidents"]
     yield f"incidents:  {'not read yet' if incidents is None else len(incidents)}"
     for one in incidents or ():
-        # A daemon of an earlier version returns neither cause nor progress.
-        what = [one.get("cause"), one.get("progress") or one["note"]]
+        what = [one["cause"], one["progress"] or one["note"]]
         yield (
             f"  {one['uuid']} {one['node-name']} {one['action']} {one['repair-status']}: "
             + "; ".join(filter(None, what))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -74,9 +73,7 @@ def test_list_of_chosen_fields(front: Front) -> None:
 
 
 def test_list_as_data(front: Front) -> None:
-    data = json.loads(on_file(front, "list", "--json").out)
-    assert data["version"] == 2
-    rows = data["aggregates"]
+    rows = json.loads(on_file(front, "list", "--json").out)
     assert [one["name"] for one in rows] == [
         "alpha",
         "fast",
@@ -97,20 +94,8 @@ def test_list_as_data(front: Front) -> None:
         "until": "-",
         "entitled": "-",
     }
-    rows = json.loads(on_file(front, "list", "--json", "-o", "name,closed").out)["aggregates"]
+    rows = json.loads(on_file(front, "list", "--json", "-o", "name,closed").out)
     assert rows[0] == {"name": "alpha", "closed": False}
-
-
-def test_data_of_the_version_before(front: Front) -> None:
-    rows = json.loads(on_file(front, "list", "--json", "--json-version", "1").out)
-    assert [*rows[0]] == [
-        *("name", "groups", "nodes", "units", "pools", "members", "closed", "instances")
-    ]
-    data = json.loads(on_file(front, "check", "--json", "--json-version", "1").out)
-    assert data == {"well": True, "faults": [], "misplaced": []}
-    refused = on_file(front, "list", "--json", "--json-version", "3").err
-    # Python 3.13 quotes the value.
-    assert re.search(r"--json-version: invalid choice: ('3'|3) \(choose from 1, 2\)", refused)
 
 
 def test_an_unknown_field(front: Front) -> None:
@@ -222,7 +207,7 @@ def test_check_as_data(front: Front) -> None:
     done = on_file(front, "check", "--json", message=message)
     assert (done.status, json.loads(done.out)) == (
         0,
-        {"version": 2, "well": True, "faults": [], "misplaced": []},
+        {"well": True, "faults": [], "misplaced": []},
     )
     message["instances"]["other.lab"]["nodes"] = ["node6.lab"]
     message["nodes"]["node3.lab"]["tags"] = ["steward:agregate:a"]

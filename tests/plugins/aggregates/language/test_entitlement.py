@@ -103,7 +103,6 @@ def test_one_of_several_stays(site: Site, capture: Capture) -> None:
         ("ask.oses:a+b", "ask.oses is unknown (known: os, hypervisor, template)"),
         ("ask.os:a", "(meant: 'steward:ask.os:a+NAME' ?)"),
         ("ask.os:a+b,c", "'b,c' is no name of an aggregate"),
-        ("aggregates-version:3", "version '3' is unknown here (understood: 1 and 2)"),
     ],
 )
 def test_faulty_tags_close_everything(site: Site, capture: Capture, tag: str, fault: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 from worlds import NOW, incident, instance, node, uuid_of, world
@@ -182,34 +181,3 @@ def test_routine_work_is_decided_again() -> None:
     (found,) = replay([moment], lambda _: lambda *_: (), lambda _: plan)
     assert [one.sentence for one in found.decision.held] == ["rebalance has waited since 5"]
     assert found.decision.since == {"rebalance": Lasting({"group g1": NOW - 5})}
-
-
-def test_what_lasted_in_a_recording_of_the_version_before() -> None:
-    """Its keys were texts of plugin, subject and mark."""
-    data = json.loads(written((INPUTS, Maintd())))
-    data["since"] = {"rebalance group g1": 5, "rebalance group g1 #0a 1": 6, "harep ": 7}
-    (moment,) = read_moments([json.dumps(data)])
-    assert moment.inputs.since == {
-        "rebalance": Lasting({"group g1": 5}, {"group g1": {"0a 1": 6}}),
-        "harep": Lasting({"": 7}),
-    }
-
-
-def test_a_recording_of_the_version_before() -> None:
-    """It had roles, tags and states beside the cluster."""
-    path = Path(__file__).parents[3] / "data/recordings/with-facts.jsonl"
-    first, second = read_moments(path.read_text().splitlines())
-    world = first.inputs.world
-    assert world.cluster_tags == {"maintd:pause:disks"}
-    assert second.inputs.world.cluster_tags == frozenset()
-    assert world.groups[uuid_of("g1")].tags == ("x",)
-    n1, n2, n3 = world.cluster.nodes
-    assert [one.uuid for one in (n1, n2, n3)] == [uuid_of(name) for name in ("n1", "n2", "n3")]
-    assert [one.master for one in (n1, n2, n3)] == [False, True, False]
-    assert [one.master_candidate for one in (n1, n2, n3)] == [True, True, False]
-    assert [one.master_capable for one in (n1, n2, n3)] == [True, True, False]
-    assert (n1.primary_ip, n1.tags) == ("192.0.2.1", ("maintd:off2",))
-    assert second.inputs.world.nodes[n1.uuid].drained
-    i1, i2 = world.cluster.instances
-    assert [(one.up, one.status) for one in (i1, i2)] == [(True, "running"), (False, "ADMIN_down")]
-    assert (i1.primary, i1.secondaries) == ("n1", ("n2",))

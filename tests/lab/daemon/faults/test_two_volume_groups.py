@@ -9,8 +9,8 @@ import pytest
 
 from ganeti_steward.plugins.model.incident import COMPLETED
 
-from .maintained_lab import MaintainedLab
-from .node_files import EVACUATE
+from ..maintained_lab import MaintainedLab
+from ..node_files import EVACUATE
 
 _FAST = "labfast"
 
