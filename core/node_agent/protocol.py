@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from ganeti_steward.core.canonical_json import canonical, canonical_object
+from ganeti_steward.core.canonical_json import canonical_object
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.signing import is_salt, strict_json
 from ganeti_steward.core.json_reader import describe, quoted
@@ -27,21 +27,14 @@ NONCE_PATH: Final = "/1/repair/nonce"
 REPAIR_PATH: Final = "/1/repair"
 STATE_PATH: Final = "/1/repair/state"
 
-#: What an agent that remembers commands by their ids sends with each nonce.  One that sends
-#: nothing takes no id and has no `STATE_PATH`.
-PROTOCOL: Final = 2
-
-#: The purposes of signed messages: a report, a repair request, and its answer.
+#: The purposes of signed messages: a report, and a repair request.
 REPORT: Final = "report"
 REPAIR: Final = "repair"
-REPAIRED: Final = "repaired"
 
 #: Bytes of a diagnose object in canonical form; it becomes part of Ganeti's configuration.
 LONGEST_OBJECT: Final = 2**16
 
-_MEMBERS: Final = ("purpose", "node", "command", "diagnose", "rsalt")
-#: Of a request that is to be followed once only; callers of before protocol 2 send none of them.
-_ONCE: Final = ("id", "submitted")
+_MEMBERS: Final = ("purpose", "node", "command", "diagnose", "rsalt", "id", "submitted")
 
 _ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
@@ -64,10 +57,10 @@ class RepairRequest(NamedTuple):
     """the diagnose object, for its standard input"""
     rsalt: str
     """what the answer is signed with"""
-    id: str = ""
-    """the same id is never run twice; empty: nothing is remembered"""
-    submitted: int = 0
-    """when the caller decided to have it run, s since the epoch; 0 without an id"""
+    id: str
+    """the same id is never run twice"""
+    submitted: int
+    """when the caller decided to have it run, s since the epoch"""
 
     @property
     def object_id(self) -> str:
@@ -100,44 +93,37 @@ def request_text(
     command: str,
     diagnose: Mapping[str, Any],
     rsalt: str,
-    once: tuple[str, int] | None = None,
+    once: tuple[str, int],
 ) -> str:
     """The text of a signed request; ``diagnose``: the object that requests the command.
 
-    ``once``: its id, and when it was submitted; None where nothing is to be remembered.
+    ``once``: its id, and when it was submitted, s since the epoch.
     """
-    given = dict(zip(_MEMBERS, (REPAIR, node, command, diagnose, rsalt), strict=True))
-    return json.dumps(given | (dict(zip(_ONCE, once, strict=True)) if once else {}))
+    values = (REPAIR, node, command, diagnose, rsalt, *once)
+    return json.dumps(dict(zip(_MEMBERS, values, strict=True)))
 
 
 def read_request(text: str, is_this_node: Callable[[str], bool]) -> RepairRequest:
     """The request in the text of a signed message; raises BadRequest."""
-    given = read_members(text, REPAIR, _MEMBERS, is_this_node, _ONCE)
+    given = read_members(text, REPAIR, _MEMBERS, is_this_node)
     _check_command(given)
     try:
         content = canonical_object(given["diagnose"])
     except ValueError as err:
         raise BadRequest(f"its diagnose object cannot be used: {err}") from None
-    once = [given[name] for name in _ONCE if name in given]
+    once = given["id"], given["submitted"]
     return RepairRequest(given["node"], given["command"], content, given["rsalt"], *once)
 
 
 def read_members(
-    text: str,
-    purpose: str,
-    members: Sequence[str],
-    is_this_node: Callable[[str], bool],
-    more: Sequence[str] = (),
+    text: str, purpose: str, members: Sequence[str], is_this_node: Callable[[str], bool]
 ) -> dict[str, Any]:
-    """The members of a signed message with a purpose, for this node; raises BadRequest.
-
-    ``members``: which it has to have; ``more``: those that it may have, all or none.
-    """
+    """The members of a signed message with a purpose, for this node; raises BadRequest."""
     try:
         given = strict_json(text)
     except ValueError:
         raise BadRequest("it is not valid JSON") from None
-    if not isinstance(given, dict) or set(given) not in ({*members}, {*members, *more}):
+    if not isinstance(given, dict) or set(given) != {*members}:
         raise BadRequest(f"it does not have exactly the members {', '.join(members)}")
     for name in ("purpose", "node", "rsalt"):
         _check_text(given, name)
@@ -147,8 +133,7 @@ def read_members(
         raise BadRequest(f"it is for the node {quoted(given['node'])}")
     if not is_salt(given["rsalt"]):
         raise BadRequest(f"its rsalt is no salt: {quoted(given['rsalt'])}")
-    if "id" in given:
-        _check_once(given)
+    _check_once(given)
     return given
 
 
@@ -173,24 +158,6 @@ def _check_command(given: Mapping[str, Any]) -> None:
         raise BadRequest(f"diagnose: an object is expected, found {describe(diagnose)}")
     if diagnose.get("status") != LIVE_REPAIR or diagnose.get("command") != given["command"]:
         raise BadRequest("its diagnose object does not request this command")
-
-
-def answer_text(request: RepairRequest, outcome: CommandEnd) -> str:
-    """The text of the signed answer to a request without an id."""
-    content = {
-        "purpose": REPAIRED,
-        "node": request.node,
-        "command": request.command,
-        **outcome._asdict(),
-    }
-    return canonical(content).decode()
-
-
-def read_outcome(content: Mapping[str, Any], node: str, command: str) -> CommandEnd:
-    """The outcome in the content of a signed answer to such a request; raises BadAnswer."""
-    if (content.get("node"), content.get("command")) != (node, command):
-        raise BadAnswer("the answer is about another repair")
-    return outcome_in(content)
 
 
 def outcome_in(content: Mapping[str, object]) -> CommandEnd:

@@ -21,7 +21,6 @@ from ganeti_steward.core.json_nesting import load_json
 from ganeti_steward.core.model.finding import OK, STATUSES
 from ganeti_steward.core.node_agent.protocol import (
     NONCE_PATH,
-    PROTOCOL,
     REPAIR_PATH,
     REPORT_PATH,
     STATE_PATH,
@@ -120,7 +119,7 @@ class AgentApplication:
         address = environ["REMOTE_ADDR"]
         try:
             if path == NONCE_PATH:
-                return json_answer({"nonce": self._repairs.nonce(address), "protocol": PROTOCOL})
+                return json_answer({"nonce": self._repairs.nonce(address)})
             # One byte more than may be is enough to see that there is too much.
             raw = environ["wsgi.input"].read(REQUEST_LIMIT + 1)
             if not raw:

@@ -204,23 +204,18 @@ class Memory:
     def begin(self, request: RepairRequest) -> RepairState | None:
         """Note that a command is about to be started: None; or why it must not be.
 
-        One that is too early is not noted: its id may come again.  A caller that gives no id may
-        ask for its command later by one that the agent never got.
+        One that is too early is not noted: its id may come again.
         """
         with self._lock:
-            state = self._found(request) if request.id else None
+            state = self._found(request)
             if state is None and (fault := self._too_early(request)):
                 state = RepairState(ENDED, request.command, 0, CommandEnd(None, fault=fault))
             if state is not None:
                 return state
-            id_, now = _id_of(request), self._now()
-            if not request.id:
-                self._known = self._known._replace(began=now)
-                self._known.commands.pop(id_, None)
-            self._known.commands[id_] = StartedCommand(
-                request.command, now, object=request.object_id
+            self._known.commands[request.id] = StartedCommand(
+                request.command, self._now(), object=request.object_id
             )
-            self._running.add(id_)
+            self._running.add(request.id)
             self._forget()
         self._save()
         return None
@@ -256,7 +251,7 @@ class Memory:
 
     def end(self, request: RepairRequest, outcome: CommandEnd | None) -> None:
         """Note the outcome of a command; None where it is not known."""
-        id_ = _id_of(request)
+        id_ = request.id
         with self._lock:
             self._running.discard(id_)
             if outcome is not None:
@@ -318,11 +313,6 @@ class Memory:
                 _log.warning("repair commands are remembered in memory only: %s", reason)
                 return False
             return True
-
-
-def _id_of(request: RepairRequest) -> str:
-    """By what a command is remembered: of a caller that gives no ids, by its object."""
-    return request.id or f"nameless-{request.object_id[:40]}"
 
 
 def _prepare(directory: str) -> None:

@@ -93,7 +93,8 @@ class Repairs:
         """Execute a signed request; the signed answer.  Raises Unreadable, Refused, NoKey."""
         with self._judged(address) as who:
             request = self._examine(who, raw, protocol.read_request)
-            text = self._once(address, request) if request.id else self._nameless(address, request)
+            state = self._once(address, request)
+        text = state_text(request.node, request.id, state)
         return sign(self._key.key(), text, request.rsalt)
 
     def state(self, address: str, raw: bytes) -> bytes:
@@ -155,20 +156,14 @@ class Repairs:
         except protocol.BadRequest as err:
             raise _Rejection(str(err), guess=True) from None
 
-    def _once(self, address: str, request: protocol.RepairRequest) -> str:
-        """Run a command if its id is new; the text of the answer.  Raises _Fault."""
+    def _once(self, address: str, request: protocol.RepairRequest) -> RepairState:
+        """Run a command if its id is new; what has become of it.  Raises _Rejection."""
         state = self._memory.state(request.id)
         if state is None:
             with self._alone():
-                state = self._begun(address, request)
-        else:
-            self._not_again(address, request, state)
-        return state_text(request.node, request.id, state)
-
-    def _nameless(self, address: str, request: protocol.RepairRequest) -> str:
-        """Run a command for a caller that gives no ids; the text of the answer."""
-        with self._alone():
-            return protocol.answer_text(request, self._begun(address, request).outcome)
+                return self._begun(address, request)
+        self._not_again(address, request, state)
+        return state
 
     def _begun(self, address: str, request: protocol.RepairRequest) -> RepairState:
         """Run a command unless it must not be, and note the outcome; raises _Fault."""

@@ -100,7 +100,7 @@ def test_the_signed_report(agent: Agent) -> None:
 
 def test_the_repair(agent: Agent, commands: Path) -> None:
     command = program(commands, "replace-disk", "cat > NOTES; echo fixed; exit 4")
-    assert run(agent, blocks("python")[1]) == "repaired replace-disk 4 fixed\n\n"
+    assert run(agent, blocks("python")[1]) == "ended replace-disk 4 fixed\n\n"
     assert notes(command) == '{"command":"replace-disk","status":"live-repair"}'
 
 

@@ -50,9 +50,7 @@ from ganeti_steward.core.iallocator.message import read_message
 from ganeti_steward.core.node_agent.protocol import (
     REPORT,
     CommandEnd,
-    answer_text,
     outcome_in,
-    read_outcome,
     read_request,
     request_text,
 )
@@ -201,20 +199,15 @@ class Readers:
         diagnose = {"status": "live-repair", "command": "fix", "details": {"a": [1]}}
         request = request_text("n1", "fix", diagnose, SALT, ("id1", 5))
         outcome = CommandEnd(0, "done", "")
-        kind = rng.randrange(4)
+        kind = rng.randrange(3)
         if kind == 0:
-            found = read_request(decoded(damaged_json(rng, json.loads(request))), _anywhere)
-            return answer_text(found, outcome)
+            return read_request(decoded(damaged_json(rng, json.loads(request))), _anywhere)
         if kind == 1:
             question = json.loads(question_text(CommandQuestion("n1", "id1", 5, SALT)))
             return read_question(decoded(damaged_json(rng, question)), _anywhere)
-        if kind == 2:
-            state = json.loads(state_text("n1", "id1", RepairState("ended", "fix", 5, outcome)))
-            answer = open_answer(self._key, self._signed(rng, state), SALT, STATE)
-            return read_state(answer, "n1", "id1")
-        answer = {"purpose": "repaired", "node": "n1", "command": "fix", **outcome._asdict()}
-        answer = open_answer(self._key, self._signed(rng, answer), SALT, "repaired")
-        return read_outcome(answer, "n1", "fix"), outcome_in(answer)
+        state = json.loads(state_text("n1", "id1", RepairState("ended", "fix", 5, outcome)))
+        answer = open_answer(self._key, self._signed(rng, state), SALT, STATE)
+        return read_state(answer, "n1", "id1"), outcome_in(answer)
 
     def _files(self, rng: Random) -> object:
         kind = rng.randrange(4)

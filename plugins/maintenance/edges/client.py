@@ -24,15 +24,12 @@ from ganeti_steward.core.node_agent import remembered
 from ganeti_steward.core.node_agent.protocol import (
     NONCE_PATH,
     PORT,
-    PROTOCOL,
     REPAIR_PATH,
-    REPAIRED,
     REPORT,
     REPORT_PATH,
     STATE_PATH,
     BadAnswer,
     CommandEnd,
-    read_outcome,
     request_text,
 )
 from ganeti_steward.plugins.maintenance.edges import answers
@@ -63,10 +60,6 @@ class NotConnected(StewardError):
 
 class OutcomeUnknown(StewardError):
     """A repair command was requested, and it is unknown whether it was run."""
-
-
-class NoMemory(StewardError):
-    """The agent is of a version that does not remember repair commands."""
 
 
 class AgentClient:
@@ -123,18 +116,16 @@ class AgentClient:
         command: str,
         diagnose: Mapping[str, Any],
         time_limit: float,
-        once: tuple[str, int] | None = None,
+        once: tuple[str, int],
     ) -> CommandEnd:
         """Have a repair command run; ``time_limit``: seconds until its outcome is given up.
 
         ``node`` is what the report calls the node, ``diagnose`` the object that requests the
-        command.  ``once``: an id, which an agent that remembers commands never runs twice, and
-        when it was given to this command (s since the epoch).  Raises AgentRefused, NotConnected
+        command.  ``once``: an id, which the agent never runs twice, and when it was
+        given to this command (s since the epoch).  Raises AgentRefused, NotConnected
         or another StewardError where nothing was run, and OutcomeUnknown where that is unknown.
         """
-        (nonce, protocol), rsalt = self._nonce(), self._random()
-        # Others refuse a member that they do not know.
-        once = once if protocol >= PROTOCOL else None
+        nonce, rsalt = self._nonce(), self._random()
         text = request_text(node, command, diagnose, rsalt, once)
         request = sign(self._key.key(), text, nonce)
         try:
@@ -148,10 +139,6 @@ class AgentClient:
         try:
             if status != HTTPStatus.OK:
                 raise self._error(f"no answer to a repair (HTTP {status}: {_line(raw)})")
-            if once is None:
-                return read_outcome(
-                    answers.open_answer(self._key, raw, rsalt, REPAIRED), node, command
-                )
             found = remembered.read_state(
                 answers.open_answer(self._key, raw, rsalt, remembered.STATE), node, once[0]
             )
@@ -167,12 +154,10 @@ class AgentClient:
         """What became of a command that was requested with an id; a signed answer.
 
         ``submitted``: when the id was given to it, s since the epoch.  After this query the
-        agent does not start a command with that id any more.  Raises NoMemory where the agent
-        knows no ids, AgentRefused, NotConnected or another StewardError where there is no answer.
+        agent does not start a command with that id any more.  Raises AgentRefused, NotConnected or
+        another StewardError where there is no answer.
         """
-        (nonce, protocol), rsalt = self._nonce(), self._random()
-        if protocol < PROTOCOL:
-            raise NoMemory(f"{self.where}: it does not remember repair commands")
+        nonce, rsalt = self._nonce(), self._random()
         text = remembered.question_text(remembered.CommandQuestion(node, id_, submitted, rsalt))
         request = sign(self._key.key(), text, nonce)
         status, raw = self._call("POST", STATE_PATH, self._time_limit, request)
@@ -187,19 +172,17 @@ class AgentClient:
         except (BadAnswer, answers.RejectedAnswer) as err:
             raise self._error(str(err)) from None
 
-    def _nonce(self) -> tuple[str, int]:
-        """A nonce, and the protocol of the agent; 1 for those that do not name it."""
+    def _nonce(self) -> str:
         status, raw = self._call("POST", NONCE_PATH, self._time_limit)
         if status == HTTPStatus.FORBIDDEN:
             raise self._refused()
         try:
-            content = strict_json(raw.decode())
-            nonce, protocol = content["nonce"], content.get("protocol", 1)
-        except (ValueError, TypeError, KeyError, AttributeError):
-            nonce, protocol = None, 1
+            nonce = strict_json(raw.decode())["nonce"]
+        except (ValueError, TypeError, KeyError):
+            nonce = None
         if status != HTTPStatus.OK or not (isinstance(nonce, str) and is_nonce(nonce)):
             raise self._error(f"no nonce (HTTP {status}: {_line(raw)})")
-        return nonce, protocol if type(protocol) is int else 1
+        return nonce
 
     def _call(self, method: str, path: str, limit: float, body: bytes = b"") -> tuple[int, bytes]:
         """Status and body of one answer, within ``limit`` seconds."""

@@ -24,7 +24,7 @@ from ganeti_steward.core.node_agent.remembered import (
     RepairState,
 )
 from ganeti_steward.plugins.maintenance.config import Maintd
-from ganeti_steward.plugins.maintenance.edges.client import AgentRefused, NoMemory
+from ganeti_steward.plugins.maintenance.edges.client import AgentRefused
 from ganeti_steward.plugins.maintenance.edges.poll import Target, agent_client
 from ganeti_steward.plugins.maintenance.engine.decision import (
     NEVER_CAME,
@@ -202,8 +202,6 @@ class RepairRunner:
         """What its agent says; None while it runs."""
         try:
             found = self._calls().ask(command)
-        except NoMemory:
-            return CommandResult(False, first, UNCERTAIN)
         except StewardError as err:
             text = f"whether {command.name} was run is not known: {err}"
             return CommandResult(False, text, NOT_KNOWN)

@@ -155,7 +155,7 @@ def test_a_request_signed_by_ganeti(agent: Agent, repair: str) -> None:
     (raw,) = ganeti(["sign", KEY.decode(), reported, agent.nonce()])
     answer = agent.repair(raw.encode())
     ((read, salt),) = ganeti(["load", KEY.decode(), answer.body.decode()])
-    assert (read["purpose"], read["status"], salt) == ("repaired", 0, RSALT)
+    assert (read["purpose"], read["status"], salt) == ("repair-state", 0, RSALT)
     assert notes(repair) == "run\n"
 
 

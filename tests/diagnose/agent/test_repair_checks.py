@@ -48,9 +48,14 @@ def log(
 
 
 def test_a_repair(bench: Bench) -> None:
-    assert bench.ask(request(bench.nonce())) == {
-        "purpose": "repaired",
+    found = bench.ask(request(bench.nonce(), id="id-1"))
+    assert found is not None
+    assert found.pop("started") > 0
+    assert found == {
+        "purpose": "repair-state",
         "node": NODE.uuid,
+        "id": "id-1",
+        "state": "ended",
         "command": COMMAND,
         "status": 0,
         "output": "done\n",

@@ -105,18 +105,6 @@ def test_after_a_restart(node: Node) -> None:
     assert node.runs == 1
 
 
-def test_a_daemon_that_sends_no_ids(node: Node) -> None:
-    """Of the version before the last one: what it has run is remembered all the same."""
-    assert node.ask()["output"] == "fixed\n"
-    node.restart()
-    assert "not run again" in node.ask()["fault"]
-    assert "not run again" in node.once("id-1")["fault"]
-    assert node.runs == 1
-    node.wait(PAUSE)
-    assert node.ask()["purpose"] == "repaired"
-    assert node.runs == 2
-
-
 @pytest.mark.parametrize("apart", [-PAUSE + 1, PAUSE - 1, -PAUSE, PAUSE])
 def test_a_clock_that_was_set(node: Node, apart: float) -> None:
     """Back or forward: it is never refused for longer than the configured time."""

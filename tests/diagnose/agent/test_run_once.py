@@ -300,21 +300,6 @@ def test_many_questions(node: Node) -> None:
     assert len(node.bench.repairs._memory._queried) <= 1024
 
 
-# Callers of before
-
-
-def test_a_caller_without_ids(node: Node) -> None:
-    """It is served as before; whether an id that comes later is its command is not known."""
-    node.bench.now = LATER + 10
-    answer = node.bench.ask(request(node.bench.nonce()))
-    assert answer is not None
-    assert (answer["purpose"], answer["status"], "id" in answer) == ("repaired", 0, False)
-    assert node.state("id-1", LATER)["state"] == "unknown"
-    node.restart(LATER + 20)
-    assert node.state("id-2", LATER)["state"] == "unknown"
-    assert node.state("id-3", LATER + 200)["state"] == "never"
-
-
 @pytest.mark.parametrize("changed", [{"purpose": "repair"}, {"node": "node2.lab"}, {"id": ""}])
 def test_what_is_no_question(node: Node, changed: dict[str, Any]) -> None:
     raw = sign(KEY, json.dumps(question(**changed)), node.bench.nonce())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import count
 from random import Random
 from typing import Any, Final
 
@@ -13,16 +14,22 @@ KEY: Final = b"0123456789abcdef0123456789abcdef01234567\n"
 NODE: Final = ThisNode("node1.lab", "ce55f3c9-6d68-4ff5-92f7-a67577ccec32", "127.0.0.1")
 RSALT: Final = "answer-with-this-salt"
 COMMAND: Final = "replace-disk"
+#: When commands are submitted: later than all that an agent has forgotten.
+LATE: Final = 2**36
+
+_NUMBERS: Final = count(1)
 
 
 def message(**changed: Any) -> dict[str, Any]:
-    """What a good request says."""
+    """What a good request says; each has another id."""
     return {
         "purpose": "repair",
         "node": NODE.uuid,
         "command": COMMAND,
         "diagnose": {"status": "live-repair", "command": COMMAND, "details": ["sda"]},
         "rsalt": RSALT,
+        "id": f"new-{next(_NUMBERS)}",
+        "submitted": LATE,
     } | changed
 
 
@@ -48,7 +55,7 @@ def without(member: str) -> str:
 
 #: Member -> values it may not have.
 WRONG: Final[dict[str, list[Any]]] = {
-    "purpose": ["report", "repaired", "Repair", "", None, ["repair"]],
+    "purpose": ["report", "repair-state", "Repair", "", None, ["repair"]],
     "node": ["node2.lab", "node1", NODE.uuid.upper(), "", None, 1, ["node1.lab"]],
     "command": ["", "other", "../replace-disk", "replace.disk", "a/b", "a b", "a\n", None],
     "rsalt": ["", "short", "x" * 65, 'salt{"a":', "nonce.1234567890", None, 12345678],
@@ -76,14 +83,12 @@ BAD_TEXTS: Final[dict[str, str]] = {
     "nested": json.dumps(message())[:-1] + ', "more": ' + "[" * 500 + "]" * 500 + "}",
     "infinite": json.dumps(message()).replace('["sda"]', "1e999"),
     "more members": json.dumps(message(more=1)),
-    "an id alone": json.dumps(message(id="id-1")),
-    "a time alone": json.dumps(message(submitted=5)),
     **{
-        f"id {value!r}": json.dumps(message(id=value, submitted=5))
+        f"id {value!r}": json.dumps(message(id=value))
         for value in ("", "a b", "../x", "x" * 65, None, 1, ["id-1"])
     },
     **{
-        f"submitted {value!r}": json.dumps(message(id="id-1", submitted=value))
+        f"submitted {value!r}": json.dumps(message(submitted=value))
         for value in (-1, 2**40, 1.5, True, None, "5")
     },
     "a question": json.dumps(question()),
@@ -91,7 +96,7 @@ BAD_TEXTS: Final[dict[str, str]] = {
     "confd's reply": '{"protocol": 1, "status": 0, "answer": 3000000, "serial": 0}',
     "a report": json.dumps({"purpose": "report", "node": NODE.uuid, "data": {"status": "Ok"}}),
     "an answer": json.dumps(
-        {"purpose": "repaired", "node": NODE.uuid, "command": COMMAND, "status": 0}
+        {"purpose": "repair-state", "node": NODE.uuid, "command": COMMAND, "status": 0}
     ),
     **{f"no {member}": without(member) for member in message()},
     **{

@@ -38,7 +38,6 @@ from ganeti_steward.plugins.maintenance.edges.client import (
     AgentClient,
     AgentRefused,
     CommandEnd,
-    NoMemory,
     NotConnected,
     OutcomeUnknown,
 )
@@ -47,6 +46,7 @@ UUID = "ce55f3c9-6d68-4ff5-92f7-a67577ccec32"
 NOW = 1_700_000_000 * 10**9
 DIAGNOSE = {"status": "live-repair", "command": COMMAND}
 NONCE = json.dumps({"nonce": "nonce.0123456789abcdef"}).encode()
+ONCE = ("id-1", 1_700_000_000)
 
 #: Gets path and body; bytes are sent as they are, with a status.
 Lie = Callable[[str, bytes], tuple[int, bytes]]
@@ -176,7 +176,8 @@ def repairs(answer: Callable[[dict[str, Any]], tuple[int, bytes]]) -> Lie:
 
 def repaired(key: bytes = KEY, salt: str = "", **changed: Any) -> Lie:
     def answer(call: dict[str, Any]) -> tuple[int, bytes]:
-        content = {"purpose": "repaired", "node": call["node"], "command": call["command"]}
+        content = {"purpose": "repair-state", "node": call["node"], "id": call["id"]}
+        content |= {"state": "ended", "command": call["command"], "started": 5}
         content |= {"status": 0, "output": "done", "fault": ""} | changed
         return 200, sign(key, json.dumps(content), salt or call["rsalt"])
 
@@ -184,7 +185,7 @@ def repaired(key: bytes = KEY, salt: str = "", **changed: Any) -> Lie:
 
 
 def repair(one: AgentClient) -> CommandEnd:
-    return one.repair(UUID, COMMAND, DIAGNOSE, 60)
+    return one.repair(UUID, COMMAND, DIAGNOSE, 60, ONCE)
 
 
 @pytest.mark.parametrize("status", [0, 3, -9, None])
@@ -200,7 +201,8 @@ def test_a_repair(key: KeyFile, status: int | None) -> None:
         (repaired(salt="another-salt"), "signed for another question"),
         (repaired(purpose="report"), "another purpose"),
         (repaired(node="node2.lab"), "about another repair"),
-        (repaired(command="reboot"), "about another repair"),
+        (repaired(id="id-2"), "about another repair"),
+        (repaired(command="reboot"), "the command with its id is ended"),
         (repaired(output=None), "lacks the outcome of the repair"),
         (repaired(status="0"), "status: a whole number is expected, found the text '0'"),
         (repaired(status=True), "status: a whole number is expected, found true"),
@@ -216,17 +218,12 @@ def test_a_repair_of_unknown_outcome(key: KeyFile, lie: Lie, fault: str) -> None
     assert str(error.value).endswith("; whether replace-disk was run is not known")
 
 
-#: As an agent sends it that remembers commands.
-NONCE_2 = json.dumps({"nonce": "nonce.0123456789abcdef", "protocol": 2}).encode()
-ONCE = ("id-1", 1_700_000_000)
-
-
 def remembering(key: bytes = KEY, **changed: Any) -> Lie:
     """An agent that has run the command with the id before."""
 
     def lie(path: str, body: bytes) -> tuple[int, bytes]:
         if path == "/1/repair/nonce":
-            return 200, NONCE_2
+            return 200, NONCE
         call = json.loads(open_signed(KEY, body).text)
         assert (call["id"], call["submitted"]) == ONCE
         content = {"purpose": "repair-state", "node": call["node"], "id": call["id"]}
@@ -257,7 +254,7 @@ def test_a_repair_that_was_not_run_now(key: KeyFile, state: str) -> None:
     ("lie", "fault"),
     [
         (remembering(b"forged\n"), "not made with the cluster's key"),
-        (remembering(purpose="repaired"), "another purpose"),
+        (remembering(purpose="repair"), "another purpose"),
         (remembering(node="node2.lab"), "about another repair"),
         (remembering(id="id-2"), "about another repair"),
         (remembering(state="gone"), "lacks the state of the repair"),
@@ -271,19 +268,6 @@ def test_an_answer_about_an_id_that_cannot_be_true(key: KeyFile, lie: Lie, fault
         with pytest.raises(OutcomeUnknown, match=fault):
             one.repair(UUID, COMMAND, DIAGNOSE, 60, ONCE)
         with pytest.raises(StewardError, match=fault):
-            one.repair_state(UUID, *ONCE)
-
-
-def test_an_agent_without_memory(key: KeyFile) -> None:
-    """It gets no id, which it would refuse, and no question, for which it has no path."""
-
-    def answer(call: dict[str, Any]) -> tuple[int, bytes]:
-        assert sorted(call) == ["command", "diagnose", "node", "purpose", "rsalt"]
-        return repaired()("/1/repair", sign(KEY, json.dumps(call), json.loads(NONCE)["nonce"]))
-
-    with liar(key, repairs(answer)) as one:
-        assert one.repair(UUID, COMMAND, DIAGNOSE, 60, ONCE) == CommandEnd(0, "done")
-        with pytest.raises(NoMemory, match="does not remember repair commands"):
             one.repair_state(UUID, *ONCE)
 
 
@@ -365,14 +349,14 @@ def _ask_the_real_agent(agent: Agent, command: str) -> None:
     content = one.report(900)
     assert content["data"] == DIAGNOSE
     diagnose = DIAGNOSE | {"details": {"ä": [1, None]}}
-    assert one.repair(content["node"], COMMAND, diagnose, 60) == CommandEnd(7, "fixed\n", "")
+    assert one.repair(content["node"], COMMAND, diagnose, 60, ONCE) == CommandEnd(7, "fixed\n", "")
     assert json.loads(notes(command)) == diagnose
     agent.renew_key(b"renewed0123456789\n")
-    assert one.repair(content["node"], COMMAND, DIAGNOSE, 60).status == 7
+    assert one.repair(content["node"], COMMAND, DIAGNOSE, 60, ("id-2", ONCE[1])).status == 7
     agent.write_report(timestamp=time.time_ns() - 10**12)
     assert one.report(900)["data"] is None
     with pytest.raises(AgentRefused):
-        one.repair("node2.lab", COMMAND, DIAGNOSE, 60)
+        one.repair("node2.lab", COMMAND, DIAGNOSE, 60, ("id-3", ONCE[1]))
     agent.key_file.unlink()
     with pytest.raises(StewardError, match="HTTP 503"):
         one.report(900)

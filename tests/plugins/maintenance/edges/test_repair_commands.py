@@ -22,7 +22,6 @@ from ganeti_steward.core.node_agent.remembered import RepairState
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.edges.client import (
     AgentRefused,
-    NoMemory,
     NotConnected,
     OutcomeUnknown,
 )
@@ -72,7 +71,7 @@ class Fake:
         self.calls: list[tuple[SubmittedCommand, Mapping[str, Any]]] = []
         self.questions: list[SubmittedCommand] = []
         self.may_end, self.woken = threading.Event(), threading.Event()
-        self._outcome, self._states = outcome, list(states or [NoMemory("too old")])
+        self._outcome, self._states = outcome, list(states or [RepairState("unknown")])
         calls = AgentCalls(self._repair, self._ask, limit)
         self.runner = RepairRunner(
             lambda: calls, self.woken.set, runtime=Runtime(clock=lambda: AT * 10**9), pause=0.01
@@ -133,16 +132,20 @@ def test_a_result_is_kept() -> None:
         (CommandEnd(0, "half", "killed after 60 s"), False, "killed after 60 s: half"),
         (CommandEnd(None), False, "no exit status"),
         (CommandEnd(0, "x" * 5000), True, "exit status 0: ..." + "x" * 1000),
-        (NotConnected("no route"), False, "no route"),
-        (BROKEN, False, str(BROKEN)),
-        (StewardError("no nonce"), False, "no nonce"),
-        (ValueError("oops"), False, "oops; whether replace-disk was run is not known"),
     ],
 )
-def test_outcomes(outcome: CommandEnd | Exception, ok: bool, text: str) -> None:
-    """With an agent that does not remember commands."""
+def test_outcomes(outcome: CommandEnd, ok: bool, text: str) -> None:
     found = Fake(outcome).result()
     assert (found.ok, found.text[: len(text)]) == (ok, text)
+
+
+@pytest.mark.parametrize(
+    "fault", [NotConnected("no route"), BROKEN, StewardError("no nonce"), ValueError("oops")]
+)
+def test_what_is_not_answered_is_queried(fault: Exception) -> None:
+    fake = Fake(fault, FIXED)
+    assert fake.result() == DONE
+    assert len(fake.questions) == 1
 
 
 def test_a_refusal_is_no_question() -> None:
@@ -182,7 +185,6 @@ def test_a_refusal_is_no_question() -> None:
                 UNCERTAIN,
             ),
         ),
-        (NoMemory("too old"), LOST),
         (
             ValueError("oops"),
             CommandResult(False, "oops; whether replace-disk was run is not known", UNCERTAIN),
