@@ -23,7 +23,7 @@ def test_no_listener(key: KeyFile) -> None:
     with pytest.raises(NotConnected, match="Connection refused"):
         client(key, port).report(900)
     with pytest.raises(NotConnected):
-        client(key, port).repair("node1.lab", "fix", {}, 60)
+        client(key, port).repair("node1.lab", "fix", {}, 60, ("id-1", 5))
 
 
 @pytest.mark.parametrize(
