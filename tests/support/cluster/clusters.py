@@ -44,7 +44,11 @@ def cluster(seed: int, kind: str, *more: str, nodes: int = 0) -> Message:
     if groups > 1 and rng.random() < 0.4:
         policies = ["preferred,last_resort", "unallocable,preferred"]
         arguments.append(f"--policies={rng.choice(policies)}")
-    return generate(*arguments, *_request(rng, kind))
+    try:
+        return generate(*arguments, *_request(rng, kind))
+    except SystemExit:
+        # By chance it has no instance that the request can be about.
+        return cluster(seed + 10**6, kind, *more, nodes=nodes)
 
 
 def generate(*arguments: str) -> Message:
