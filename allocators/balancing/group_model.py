@@ -123,8 +123,10 @@ class GroupModel:
         )
         if self.mixed:
             self.share_slack[self.kind == 1] = np.inf
-            spindles = np.minimum(now[quantity.SPINDLES], now[quantity.SPINDLES_F])
-            self.spindle_slack = np.where(self.kind == 1, spindles, np.inf)
+            dedicated, hard = self.kind == 1, now[quantity.SPINDLES]
+            slack = np.minimum(hard, now[quantity.SPINDLES_F])
+            self.spindle_hard = np.where(dedicated, hard, np.inf)
+            self.spindle_slack = np.where(dedicated, slack, np.inf)
         share = self.usable / self.online
         self.centred: Floats = self.values - (self.values @ share)[:, None]
         self.variance: Floats = (self.centred * self.centred) @ share

@@ -125,16 +125,14 @@ class Legality:
 
     def _storage_fits(self, g: Ints, t: Ints, forced: Mask | bool) -> Mask:
         model, figures = self._model, self._model.figures
-        disk = figures.disk[g]
+        disk, spindles = figures.disk[g], figures.spindles[g]
         fits = (disk < model.disk_slack[t]) & (figures.share[g] <= model.share_slack[t])
         hard: Mask = disk < model.disk_hard[t]
         if model.mixed:
-            hard &= figures.spindles[g] <= model.spindle_slack[t]
-        if model.announced:
-            # Where soft rules are dropped nothing stops it, else the spindles do as well.
-            fits &= hard
-            hard |= ~figures.real[g]
-        return (hard & (fits | forced)) | ~figures.local[g]
+            fits &= spindles <= model.spindle_slack[t]
+            hard &= spindles <= model.spindle_hard[t]
+        # What is only announced takes nothing yet: of that, no hard rule keeps it away.
+        return fits | (forced & (hard | ~figures.real[g])) | ~figures.local[g]
 
     def _has_spindles(self, node: Ints) -> Mask:
         """Whether a node has the spindles for what is there, as soft rules see it."""

@@ -205,15 +205,8 @@ def ways(seed: int) -> list[dict[str, bool]]:
     return [leaves(message, node, name) for name in names]
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", seeds(30, 300))
 def test_all_that_empty_a_node_agree(seed: int) -> None:
     """The allocator, the daemon with `maintenance plan`, and `balance`, for single instances."""
     for found in some(ways(seed)):
         assert len({*found.values()}) == 1, found
-
-
-@pytest.mark.parametrize("seed", seeds(30, 270, start=30))
-def test_allocator_and_daemon_agree_and_balance_finds_no_more(seed: int) -> None:
-    """Balancing leaves a copy on the drained node in 6 of these 270 clusters."""
-    for found in some(ways(seed)):
-        assert found["balance"] <= found["evacuate"] == found["daemon"], found

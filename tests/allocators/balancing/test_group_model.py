@@ -203,7 +203,7 @@ def test_an_announced_instance_may_move_as_the_rules_allow(
 
 
 def edges(case: Case, instance: int, node: int) -> Iterator[dict[str, int]]:
-    """Figures of a node with which a limit is kept, reached or missed by 1 MiB."""
+    """Figures of a node with which a limit is kept, reached or missed by 1 MiB or spindle."""
     demand = case.residents[instance].demand
     primary, needed = case.model.primary[instance], case.model.needed[node]
     kept = case.model.reserved[node, primary] + demand.reserve
@@ -211,11 +211,16 @@ def edges(case: Case, instance: int, node: int) -> Iterator[dict[str, int]]:
         for memory in (demand.use, demand.use + needed, demand.reserve, kept, kept + demand.use):
             yield {"free_memory": max(int(memory) + more, 0)}
         yield {"free_disk": max(demand.disk + more, 0)}
+        yield {"free_spindles": max(demand.spindles + more, 0)}
 
 
-@pytest.mark.parametrize("seed", seeds(20, 60))
+#: Limits that soft rules have, too, because of what is announced.
+TIGHT: Final = ((), ("--drained=1",), ("--exclusive-storage", "--forthcoming=.4", "--drained=2"))
+
+
+@pytest.mark.parametrize("seed", seeds(21, 60))
 def test_at_each_limit_a_group_model_and_the_rules_agree(seed: int) -> None:
-    case = Case(seed, "--fill=.5", *(("--drained=1",) if seed % 2 else ()))
+    case = Case(seed, "--fill=.5", *TIGHT[seed % len(TIGHT)])
     cluster, tried = case.state.frame.cluster, 0
     paired = np.flatnonzero(case.model.figures.drbd).tolist()
     for instance in case.rng.sample(paired, min(2, len(paired))):
