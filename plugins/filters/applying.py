@@ -73,7 +73,7 @@ def planned(present: Sequence[FilterRule], file: RuleFile, now: int, *, prune: b
     ``present``: in the order in which jobs meet them; ``prune``: also delete the owner's rules that
     are not in the file; ``now``: ns since the epoch.
     """
-    own = [rule for rule in present if is_of(rule, file.owner)]
+    own = [rule for rule in rule_notes.users_rules(present) if is_of(rule, file.owner)]
     taken = {rule.uuid for rule in present}
     # Reversed, so that of several that are the same the first one is kept.
     there = {_content(rule): rule for rule in reversed(own)}

@@ -55,17 +55,38 @@ class Purpose(NamedTuple):
 
 
 def purpose_of(rule: FilterRule) -> Purpose:
-    """What the reason trail of a rule says that it is for."""
+    """What the reason trail of a rule says that it is for.
+
+    What the maintenance daemon needs comes before any other mark: other users can add marks.
+    """
+    return _of_daemon(rule) or _of_user(rule) or Purpose()
+
+
+def users_rules(rules: Iterable[FilterRule]) -> list[FilterRule]:
+    """The rules of people and their files and recipes: all but those of the maintenance daemon.
+
+    Whatever deletes rules, or proposes that, chooses among these: a record applies to no job and
+    looks unused, and without it the daemon does not know its incident.
+    """
+    return [rule for rule in rules if _of_daemon(rule) is None]
+
+
+def _of_daemon(rule: FilterRule) -> Purpose | None:
+    """The purpose of a rule that the maintenance daemon wrote; None for any other rule."""
+    if (text := record_in(rule)) is not None:
+        return Purpose(INCIDENT, name=text_member(text, "node_name"))
+    used = (reason.text for reason in rule.reasons if reason.source.startswith(_DAEMON_SOURCE))
+    return next((Purpose(DAEMON, name=text) for text in used), None)
+
+
+def _of_user(rule: FilterRule) -> Purpose | None:
+    """The purpose of a rule of a recipe or a file; None for any other rule."""
     for reason in rule.reasons:
-        if reason.source == RECORD_SOURCE:
-            return Purpose(INCIDENT, name=text_member(reason.text, "node_name"))
-        if reason.source.startswith(_DAEMON_SOURCE):
-            return Purpose(DAEMON, name=reason.text)
         if marked := _MARKED.fullmatch(reason.text):
             return Purpose(RECIPE, marked[1], marked[2])
         if marked := _OF_FILE.fullmatch(reason.text):
             return Purpose(FILE, name=marked[1])
-    return Purpose()
+    return None
 
 
 def mark(recipe: str, name: str) -> str:

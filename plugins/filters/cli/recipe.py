@@ -22,7 +22,7 @@ from ganeti_steward.core.json_reader import printable, quoted
 from ganeti_steward.plugins.filters import recipes, rule_text
 from ganeti_steward.plugins.filters.cli.cluster import live_client
 from ganeti_steward.plugins.filters.filter_rules import RATE_LIMIT, FilterRule, FilterRules
-from ganeti_steward.plugins.filters.rule_notes import RECIPE, mark, purpose_of
+from ganeti_steward.plugins.filters.rule_notes import RECIPE, mark, purpose_of, users_rules
 
 _REMOVE: Final = "remove"
 _OPCODE: Final = re.compile(r"OP_[A-Z]+(_[A-Z]+)*")
@@ -248,7 +248,8 @@ def create_all(rules: FilterRules, new: Sequence[FilterRule]) -> list[str]:
     Raises StewardError; nothing is left of them then, or the error names what is.
     """
     purpose = purpose_of(new[0])
-    if there := [one.uuid for one in rules.read().rules if purpose_of(one) == purpose]:
+    present = users_rules(rules.read().rules)
+    if there := [one.uuid for one in present if purpose_of(one) == purpose]:
         raise StewardError(
             f"{quoted(purpose.name)} has the recipe {purpose.recipe} already, in filter rule "
             f"{', '.join(there)}; remove it first, or use another name"
@@ -267,7 +268,7 @@ def create_all(rules: FilterRules, new: Sequence[FilterRule]) -> list[str]:
 
 def remove_all(rules: FilterRules, name: str, recipe: str | None) -> list[str]:
     """Delete all rules of a name, or those of one recipe; their uuids.  Raises StewardError."""
-    marked = [(one.uuid, purpose_of(one)) for one in rules.read().rules]
+    marked = [(one.uuid, purpose_of(one)) for one in users_rules(rules.read().rules)]
     found = [
         uuid
         for uuid, purpose in marked
