@@ -31,7 +31,12 @@ class BuiltIn(NamedTuple):
     """the key of the configuration that has to name it; empty: none has to"""
 
 
-#: All of them; the collectors run in this order, and repairs are called in this order.
+#: Modules of `diagnose.collectors`, in the order in which they run.
+COLLECTORS: Final = (
+    "smart", "md", "lvm", "drbd", "filesystems", "edac", "network", "sensors", "ipmi", "kernel"
+)  # fmt: skip
+
+#: All of them; repairs are called in this order.
 BUILT_INS: Final = (
     BuiltIn("balanced", "ganeti_steward.allocators.balanced"),
     BuiltIn("dedicated", "ganeti_steward.allocators.dedicated_storage"),
@@ -43,65 +48,14 @@ BUILT_INS: Final = (
         needed=Needed(tags=("steward:",), section=True),
         hooks=("steward_check_config",),
     ),
-    BuiltIn(
-        "smart",
-        "ganeti_steward.diagnose.collectors.smart:plugin",
-        section="collector.smart",
-        key="diagnose.collectors",
-    ),
-    BuiltIn(
-        "md",
-        "ganeti_steward.diagnose.collectors.md:plugin",
-        section="collector.md",
-        key="diagnose.collectors",
-    ),
-    BuiltIn(
-        "lvm",
-        "ganeti_steward.diagnose.collectors.lvm:plugin",
-        section="collector.lvm",
-        key="diagnose.collectors",
-    ),
-    BuiltIn(
-        "drbd",
-        "ganeti_steward.diagnose.collectors.drbd:plugin",
-        section="collector.drbd",
-        key="diagnose.collectors",
-    ),
-    BuiltIn(
-        "filesystems",
-        "ganeti_steward.diagnose.collectors.filesystems:plugin",
-        section="collector.filesystems",
-        key="diagnose.collectors",
-    ),
-    BuiltIn(
-        "edac",
-        "ganeti_steward.diagnose.collectors.edac:plugin",
-        section="collector.edac",
-        key="diagnose.collectors",
-    ),
-    BuiltIn(
-        "network",
-        "ganeti_steward.diagnose.collectors.network:plugin",
-        section="collector.network",
-        key="diagnose.collectors",
-    ),
-    BuiltIn(
-        "sensors",
-        "ganeti_steward.diagnose.collectors.sensors:plugin",
-        section="collector.sensors",
-        key="diagnose.collectors",
-    ),
-    BuiltIn(
-        "ipmi",
-        "ganeti_steward.diagnose.collectors.ipmi:plugin",
-        section="collector.ipmi",
-        key="diagnose.collectors",
-    ),
-    BuiltIn(
-        "kernel",
-        "ganeti_steward.diagnose.collectors.kernel:plugin",
-        section="collector.kernel",
-        key="diagnose.collectors",
+    *(
+        BuiltIn(
+            name,
+            f"ganeti_steward.diagnose.collectors.{name}:plugin",
+            section=f"collector.{name}",
+            key="diagnose.collectors",
+        )
+        for name in COLLECTORS
     ),
     BuiltIn(
         "diagnose.check_config",
@@ -208,11 +162,6 @@ HOOKSPECS: Final = (
     "ganeti_steward.diagnose.hookspecs",
     "ganeti_steward.plugins.hookspecs",
 )
-
-#: Names of the collectors, in the order in which they run.
-COLLECTORS: Final = (
-    "smart", "md", "lvm", "drbd", "filesystems", "edac", "network", "sensors", "ipmi", "kernel"
-)  # fmt: skip
 
 #: Keys of the configuration that name plugins to be loaded -> the hook each must implement.
 PLUGIN_KEYS: Final[Mapping[str, str]] = {

@@ -31,7 +31,8 @@ from ganeti_steward.core.node_agent.remembered import (
 from ganeti_steward.core.safe_files import read_own
 from ganeti_steward.core.service.disk_timeout import CallDisk, without_timeout
 from ganeti_steward.core.typed_json import from_json
-from ganeti_steward.diagnose.run.files import prepare_directory, write_file
+from ganeti_steward.core.whole_files import write_file
+from ganeti_steward.diagnose.run.files import prepare_directory
 
 #: Of the file's form; another one is not understood.
 FORM: Final = 1

@@ -28,10 +28,11 @@ from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, EXIT_USAGE, Stewar
 from ganeti_steward.core.hooks.timed_call import sentence
 from ganeti_steward.core.json_reader import printable
 from ganeti_steward.core.model.finding import EVACUATE, EVACUATE_FAILOVER, LIVE_REPAIR, OK, Finding
+from ganeti_steward.core.whole_files import write_file
 from ganeti_steward.diagnose.config.sections import Agent, Diagnose
 from ganeti_steward.diagnose.model.diagnosis import Diagnosis
 from ganeti_steward.diagnose.model.hysteresis import Waiting
-from ganeti_steward.diagnose.run.files import Busy, write_file
+from ganeti_steward.diagnose.run.files import Busy
 from ganeti_steward.diagnose.run.loading import sources, this_machine
 from ganeti_steward.diagnose.run.report import daemon_parts
 from ganeti_steward.diagnose.run.running import Run, diagnose_node

@@ -14,8 +14,9 @@ from ganeti_steward.core.process.following import Ended, Ladder
 from ganeti_steward.core.process.program import ENVIRONMENT, run_program
 from ganeti_steward.core.process.trusted_program import Forbidden, opened_program
 from ganeti_steward.core.safe_files import read_own
+from ganeti_steward.core.whole_files import write_file
 from ganeti_steward.diagnose.model.machine import Reading, Space
-from ganeti_steward.diagnose.run.files import prepare_directory, write_file
+from ganeti_steward.diagnose.run.files import prepare_directory
 
 #: Bytes of one file that are read, and of one that was kept.
 _FILE_LIMIT: Final = 4 * 2**20

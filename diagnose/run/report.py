@@ -15,9 +15,10 @@ from ganeti_steward.core.ganeti.this_node import ThisNode
 from ganeti_steward.core.node_agent.protocol import REPORT as PURPOSE
 from ganeti_steward.core.service.disk_timeout import DiskTimeout
 from ganeti_steward.core.version import VERSION
+from ganeti_steward.core.whole_files import write_file
 from ganeti_steward.diagnose.model.budget import within_list
 from ganeti_steward.diagnose.model.diagnosis import ITSELF, Diagnosis
-from ganeti_steward.diagnose.run.files import REPORT, write_file
+from ganeti_steward.diagnose.run.files import REPORT
 
 #: Of the report's data.
 FORMAT: Final = 1

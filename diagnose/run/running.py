@@ -13,11 +13,12 @@ from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.this_node import ThisNode, this_node
 from ganeti_steward.core.json_reader import printable
 from ganeti_steward.core.model.finding import CheckResult, Unknown
+from ganeti_steward.core.whole_files import remove_leftovers
 from ganeti_steward.diagnose.config.sections import Diagnose
 from ganeti_steward.diagnose.model.budget import within_budget
 from ganeti_steward.diagnose.model.diagnosis import ITSELF, Diagnosis, Several, diagnosis
 from ganeti_steward.diagnose.model.hysteresis import RunCounts, RunState, Update, update
-from ganeti_steward.diagnose.run.files import Busy, locked, prepare_directory, remove_leftovers
+from ganeti_steward.diagnose.run.files import Busy, locked, prepare_directory
 from ganeti_steward.diagnose.run.gathering import SourceRun, gather
 from ganeti_steward.diagnose.run.report import boot_id, report, write_report
 from ganeti_steward.diagnose.run.state_file import (

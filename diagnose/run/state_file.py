@@ -21,8 +21,9 @@ from ganeti_steward.core.model.finding import STATUSES, Finding
 from ganeti_steward.core.process.descendants import Process, is_there
 from ganeti_steward.core.safe_files import UnsafeFile, read_own
 from ganeti_steward.core.typed_json import from_json, to_json
+from ganeti_steward.core.whole_files import write_file
 from ganeti_steward.diagnose.model.hysteresis import Result, RunState, SourceState, covers
-from ganeti_steward.diagnose.run.files import STATE, locked, prepare_directory, write_file
+from ganeti_steward.diagnose.run.files import STATE, locked, prepare_directory
 
 #: Of the file's form; another one is not understood.
 FORM: Final = 1

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import socket
 import threading
 import time
@@ -24,8 +23,9 @@ from typing import Final, NamedTuple, Protocol
 
 from ganeti_steward.core.errors import StewardError, reason_of
 from ganeti_steward.core.json_nesting import load_json
-from ganeti_steward.core.safe_files import open_own, read_own
+from ganeti_steward.core.safe_files import read_own
 from ganeti_steward.core.typed_json import from_json, to_json
+from ganeti_steward.core.whole_files import write_file
 from ganeti_steward.plugins.maintenance.runtime import REAL, Runtime
 from ganeti_steward.plugins.model.task import Task
 
@@ -143,7 +143,6 @@ class Connections:
 
 
 _LONGEST: Final = 2**20
-_FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
 
 
 class Noted(NamedTuple):
@@ -206,16 +205,8 @@ class CallNotes:
         return self._before._replace(calls=self._own | self._before.calls)
 
     def _write(self) -> None:
-        if not self._writes:
-            return
-        text = json.dumps(to_json(Noted, self._all))
-        new = f"{self._path}.new"
-        try:
-            with open(open_own(new, _FLAGS), "w", encoding="ascii") as file:
-                file.write(text)
-            os.replace(new, self._path)
-        except OSError as err:
-            raise StewardError(f"{self._path} cannot be written: {reason_of(err)}") from None
+        if self._writes:
+            write_file(self._path, json.dumps(to_json(Noted, self._all)).encode())
 
 
 def _read(path: str) -> Noted:

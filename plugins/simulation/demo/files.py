@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from ganeti_steward.core.errors import StewardError, reason_of
 from ganeti_steward.core.model.cluster import Node
+from ganeti_steward.core.whole_files import write_file
 from ganeti_steward.plugins.model.world import World
 from ganeti_steward.plugins.simulation.demo.confd import ADDRESS
 from ganeti_steward.plugins.simulation.made_cluster import made_world
@@ -139,9 +140,8 @@ class Files:
     def have_fans(self, node: str, state: tuple[str, int]) -> None:
         """Have the check of a node find this from now on."""
         text, status = state
-        new = self._check(node).with_suffix(".new")
-        new.write_text(f"echo {json.dumps(text)}; exit {status}\n")
-        new.rename(self._check(node))
+        content = f"echo {json.dumps(text)}; exit {status}\n".encode()
+        write_file(str(self._check(node)), content, 0o644)
 
     def _check(self, node: str) -> Path:
         return self.directory / node / "check-fans"

@@ -14,14 +14,9 @@ from hypothesis import strategies as st
 
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.model.finding import STATUSES, Finding, Unknown
+from ganeti_steward.core.whole_files import remove_leftovers, write_file
 from ganeti_steward.diagnose.model.hysteresis import RunCounts, RunState, SourceState, update
-from ganeti_steward.diagnose.run.files import (
-    Busy,
-    locked,
-    prepare_directory,
-    remove_leftovers,
-    write_file,
-)
+from ganeti_steward.diagnose.run.files import Busy, locked, prepare_directory
 from ganeti_steward.diagnose.run.state_file import parse_state, read_state, state_bytes, write_state
 
 LIVE = Finding("smart:sda", "live-repair", "change-disk", {"failed": [1, None, "ü"]})
