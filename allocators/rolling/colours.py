@@ -42,45 +42,7 @@ def orders(nodes: Sequence[int], graph: Graph, rng: random.Random) -> Iterator[l
             break
         found = first_fit(again(best, turn, rng), graph)
         best = found if len(found) <= len(best) else best
-    while len(best) > least and (fewer := _with_colours(nodes, graph, len(best) - 1, rng)):
-        best = fewer
     yield [node for part in best for node in part]
-
-
-def _with_colours(
-    nodes: Sequence[int], graph: Graph, number: int, rng: random.Random
-) -> list[list[int]] | None:
-    """Just so many colours, by tabu search; None: not found within the effort.
-
-    Any colours are the start.  A node that has a colour of a neighbour gets the one that fewest
-    neighbours have, and does not get its old one again for a while.
-    """
-    wanted = set(nodes)
-    colour = {node: rng.randrange(number) for node in nodes}
-    near = {node: [0] * number for node in nodes}
-    for node in nodes:
-        for other in graph[node] & wanted:
-            near[node][colour[other]] += 1
-    barred: dict[tuple[int, int], int] = {}
-    for turn in range(_EFFORT // (10 * max(1, len(nodes)))):
-        bad = [node for node in nodes if near[node][colour[node]]]
-        if not bad:
-            return [[node for node in nodes if colour[node] == one] for one in range(number)]
-        moves = [
-            (near[node][to] - near[node][colour[node]], rng.random(), node, to)
-            for node in bad
-            for to in range(number)
-            if to != colour[node] and barred.get((node, to), 0) <= turn
-        ]
-        if not moves:
-            continue
-        _, _, node, to = min(moves)
-        barred[node, colour[node]] = turn + len(bad) // 2 + rng.randrange(1, 10)
-        for other in graph[node] & wanted:
-            near[other][colour[node]] -= 1
-            near[other][to] += 1
-        colour[node] = to
-    return None
 
 
 def first_fit(order: Sequence[int], graph: Graph) -> list[list[int]]:
