@@ -51,14 +51,19 @@ class RecordedMachine:
         """A recorded file's content; raises OSError."""
         self.requests.append(path)
         file = self._file(path)
-        if path in self.recorded.get("files", {}):
-            return str(self.recorded["files"][path]).encode(errors="surrogateescape")
+        files = self.recorded.get("files", {})
+        if path in files:
+            return str(files[path]).encode(errors="surrogateescape")
+        if not file.exists() and any(other.startswith(f"{path}/") for other in files):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
         return file.read_bytes()
 
     def listing(self, directory: str) -> Sequence[str]:
         """The names in a directory of which anything was recorded, sorted; raises OSError."""
         there, inside = self._file(directory), f"{directory}/"
         files = self.recorded.get("files", {})
+        if directory in files:
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), directory)
         names = {path[len(inside) :].split("/")[0] for path in files if path.startswith(inside)}
         if there.exists() or not names:
             names.update(os.listdir(there))

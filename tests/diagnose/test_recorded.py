@@ -63,3 +63,16 @@ def test_what_was_not_recorded(site: Site) -> None:
         machine.run("othercli", "list")
     with pytest.raises(ValueError, match="no absolute path"):
         machine.read("etc/passwd")
+
+
+def test_a_path_is_a_file_or_a_directory(site: Site) -> None:
+    """As the kernel sees it: a file has no entries, a directory no content."""
+    machine = RecordedMachine(site.path, files={"/sys/class/net/eth0/mtu": "1500"})
+    assert machine.read("/sys/class/net/eth0/mtu") == b"1500"
+    assert machine.listing("/sys/class/net") == ["eth0"]
+    with pytest.raises(NotADirectoryError):
+        machine.listing("/sys/class/net/eth0/mtu")
+    with pytest.raises(IsADirectoryError):
+        machine.read("/sys/class/net/eth0")
+    with pytest.raises(FileNotFoundError):
+        machine.read("/sys/class/net/eth")
