@@ -24,6 +24,10 @@ KINDS: Final = (
     "state",
     "command",
     "request type",
+    "notification",
+    "configuration key",
+    "member",
+    "term",
 )
 
 
