@@ -1,27 +1,5 @@
 """What the tests of plugins start from."""
 
-from __future__ import annotations
+from site_fixtures import capture, site
 
-import json
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
-from paths import CAPTURES
-from sites import Capture, Message, Site
-
-
-@pytest.fixture
-def site(tmp_path: Path) -> Iterator[Site]:
-    site = Site(tmp_path)
-    with site.imported():
-        yield site
-
-
-@pytest.fixture(scope="session")
-def capture() -> Capture:
-    def read(name: str) -> Message:
-        message: Message = json.loads((CAPTURES / f"{name}.in.json").read_text())
-        return message
-
-    return read
+__all__ = ["capture", "site"]
