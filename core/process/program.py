@@ -21,10 +21,10 @@ from ganeti_steward.core.process.supervisor import (
     AROUND,
     Limits,
     Start,
-    Supervisor,
     WorkFailed,
     forked_supervisor,
     result_of,
+    run,
     write_result,
 )
 from ganeti_steward.core.process.trusted_program import Executable
@@ -147,8 +147,8 @@ class _Run(NamedTuple):
 
     def __call__(self, output: int) -> None:
         """Run it, and write how it has ended."""
-        run = partial(run_program, **{**self._asdict(), "given": self.given.encode("latin-1")})
-        write_result(lambda: following.packed_ended(run()), output)
+        ended = partial(run_program, **{**self._asdict(), "given": self.given.encode("latin-1")})
+        write_result(lambda: following.packed_ended(ended()), output)
 
 
 def run_supervised(
@@ -168,12 +168,13 @@ def run_supervised(
     cannot be started.
     """
     text = given.decode("latin-1")
-    run: Any = _Run(
+    worker: Any = _Run(
         tuple(command), limit, output_limit, executable, text, environment, tuple(ladder)
     )
+    # The worker keeps the limits of the program, and needs a while to begin and to end it.
+    limits = Limits(limit, ladder=ladder, around=AROUND)
     descriptors = () if executable is None else (executable.descriptor,)
-    supervisor = Supervisor(run, Limits(), descriptors, start)
-    outcome = supervisor.wait(limit + sum(grace for _, grace in ladder) + AROUND)
+    outcome = run(worker, limits, descriptors, start)
     try:
         return following.unpacked_ended(result_of(outcome))
     except WorkFailed as err:

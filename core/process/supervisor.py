@@ -300,6 +300,21 @@ class Supervisor(Message):
         return self.finish()
 
 
+def run(
+    worker: Worker,
+    limits: Limits,
+    descriptors: Sequence[int] = (),
+    start: Start = forked_supervisor,
+) -> Outcome:
+    """Have work done, and end everything it has started; raises OSError where it cannot begin.
+
+    The arguments are those of `Supervisor`.
+    """
+    ladder = sum(grace for _, grace in limits.ladder)
+    supervisor = Supervisor(worker, limits, descriptors, start)
+    return supervisor.wait(limits.seconds + limits.around + ladder + AROUND)
+
+
 def pipe() -> tuple[int, int]:
     """A pipe out of the way of the standard streams, should this process have closed some."""
     ends = os.pipe()

@@ -16,15 +16,15 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
 from typing import Final, NamedTuple, TextIO
 
 from ganeti_steward.core.hooks.timed_call import sentence
 from ganeti_steward.core.json_reader import printable
 from ganeti_steward.core.model.finding import CheckResult, Unknown
+from ganeti_steward.core.process import supervisor
 from ganeti_steward.core.process.following import Ended, Ladder, ending
 from ganeti_steward.core.process.forked import Stopped
-from ganeti_steward.core.process.supervisor import AROUND, STOPPED, Limits, Outcome, Supervisor
+from ganeti_steward.core.process.supervisor import STOPPED, Limits, Outcome, Supervisor
 from ganeti_steward.diagnose.sources.results import (
     DONE,
     LONGEST_REASON,
@@ -70,10 +70,18 @@ class Source(NamedTuple):
     known: tuple[CheckResult, ...] = ()
     """its results, where it needs no worker"""
 
+    @property
+    def limits(self) -> Limits:
+        """What its worker may take."""
+        return Limits(self.limit, self.output_limit, _LADDER, START_UP + self.around)
+
+    def work(self, output: int) -> None:
+        """Call it, in a worker."""
+        _work(self.name, self.call, output)
+
     def start(self) -> Supervisor:
         """Have it called; raises OSError.  This process forks, so it has no other threads."""
-        limits = Limits(self.limit, self.output_limit, _LADDER, START_UP + self.around)
-        return Supervisor(partial(_work, self.name, self.call), limits)
+        return Supervisor(self.work, self.limits)
 
     def results(self, outcome: Outcome) -> list[CheckResult]:
         """What it has reported; what failed becomes Unknown."""
@@ -103,10 +111,10 @@ class Source(NamedTuple):
 def run(source: Source) -> list[CheckResult]:
     """The results of one source, after its limit at most."""
     try:
-        supervisor = source.start()
+        outcome = supervisor.run(source.work, source.limits)
     except OSError as err:
         return [Unknown(source.name, f"cannot be run: {err.strerror}")]
-    return source.results(supervisor.wait(source.limit + START_UP + source.around + AROUND))
+    return source.results(outcome)
 
 
 def log_errors(name: str, ended: Ended) -> None:

@@ -13,11 +13,10 @@ from ganeti_steward.core import hookimpl
 from ganeti_steward.core.errors import reason_of
 from ganeti_steward.core.json_nesting import load_json
 from ganeti_steward.core.process.supervisor import (
-    AROUND,
     Limits,
-    Supervisor,
     WorkFailed,
     result_of,
+    run,
     supervisor_program,
     write_result,
 )
@@ -76,8 +75,7 @@ class PrometheusGate:
         worker: Any = self._query
         limits = Limits(self._time_limit, _LONGEST)
         try:
-            supervisor = Supervisor(worker, limits, (), supervisor_program)
-            return result_of(supervisor.wait(self._time_limit + AROUND)).decode() or None
+            return result_of(run(worker, limits, start=supervisor_program)).decode() or None
         except WorkFailed as err:
             return f"Prometheus at {self._query.address} gave no answer, the query failed: {err}"
         except OSError as err:
