@@ -105,6 +105,12 @@ BUILT_INS: Final = (
         hooks=("steward_gate",),
     ),
     BuiltIn(
+        "check-disks",
+        "ganeti_steward.plugins.maintenance.queue.disk_checks:Plugin",
+        section="maintd",
+        key="maintd.routine",
+    ),
+    BuiltIn(
         "harep",
         "ganeti_steward.plugins.maintenance.harep.plugin:Plugin",
         section="harep",

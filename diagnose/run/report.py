@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from ipaddress import ip_address
 from typing import Any, Final
 
 from ganeti_steward.core import builtins
@@ -42,6 +45,41 @@ def boot_id(path: str = _BOOT) -> str:
         return ""
 
 
+#: Ganeti's range of TCP ports for DRBD; one end of each connection has one of these.
+_DRBD_PORTS: Final = range(11000, 15000)
+_ESTABLISHED: Final = "01"
+#: The kernel's tables of TCP connections; those of DRBD are the kernel's own, and are in them.
+_TABLES: Final = ("/proc/net/tcp", "/proc/net/tcp6")
+
+
+def drbd_peers(tables: Sequence[str] = _TABLES) -> list[str] | None:
+    """Addresses to which this node has a DRBD connection now; None where that cannot be read.
+
+    The same for each version of DRBD, and without a program: it is known while a disk is dead.
+    """
+    found = set[str]()
+    try:
+        for table in tables:
+            with suppress(FileNotFoundError), open(table, encoding="ascii") as file:
+                for line in list(file)[1:]:
+                    _, local, remote, state, *_ = line.split()
+                    ports = [int(end.partition(":")[2], 16) for end in (local, remote)]
+                    if state == _ESTABLISHED and any(port in _DRBD_PORTS for port in ports):
+                        found.add(_address(remote.partition(":")[0]))
+    except (OSError, ValueError):
+        return None
+    return sorted(found)
+
+
+def _address(words: str) -> str:
+    """An address of the kernel's table: 32-bit words, each in the order of this machine."""
+    raw = bytes.fromhex(words)
+    parts = [raw[at : at + 4] for at in range(0, len(raw), 4)]
+    ordered = b"".join(part[::-1] if sys.byteorder == "little" else part for part in parts)
+    address = ip_address(ordered)
+    return str(getattr(address, "ipv4_mapped", None) or address)
+
+
 def daemon_parts(key_file: str) -> dict[str, Any]:
     """What decides how the maintenance daemon of this node would act; empty: not known.
 
@@ -62,9 +100,15 @@ def daemon_parts(key_file: str) -> dict[str, Any]:
 
 
 def report(
-    diagnosis: Diagnosis, node: ThisNode, now: int, boot: str, daemon: Mapping[str, Any]
+    diagnosis: Diagnosis,
+    node: ThisNode,
+    now: int,
+    boot: str,
+    daemon: Mapping[str, Any],
+    linked: Sequence[str] | None,
 ) -> dict[str, Any]:
-    """The report; ``now``: ns since the epoch, ``boot``: `boot_id`, ``daemon``: `daemon_parts`.
+    """The report; ``now``: ns since the epoch, ``boot``: `boot_id`, ``daemon``: `daemon_parts`,
+    ``linked``: `drbd_peers`.
 
     Its data is the diagnose object, or null where nothing can be reported; so ``data.status`` is a
     text, as the maintenance daemon reads it.
@@ -84,6 +128,7 @@ def report(
         "node": node.identity,
         "node_name": node.name,
         "daemon": dict(daemon),
+        "drbd_peers": linked,
         "unknown": within_list(unknown),
         "not_applicable": within_list(diagnosis.not_applicable),
     }

@@ -20,7 +20,7 @@ from ganeti_steward.diagnose.model.diagnosis import ITSELF, Diagnosis, Several, 
 from ganeti_steward.diagnose.model.hysteresis import RunCounts, RunState, Update, update
 from ganeti_steward.diagnose.run.files import Busy, locked, prepare_directory
 from ganeti_steward.diagnose.run.gathering import SourceRun, gather
-from ganeti_steward.diagnose.run.report import boot_id, report, write_report
+from ganeti_steward.diagnose.run.report import boot_id, drbd_peers, report, write_report
 from ganeti_steward.diagnose.run.state_file import (
     Kept,
     read_state,
@@ -81,7 +81,7 @@ def diagnose_node(
         notes += [kept.note, note]
         several = Several(settings.several_command, settings.several_status)
         found = _with_notes(diagnosis(results, outcome, several), notes)
-        content = report(found, node(), now(), boot_id(), daemon())
+        content = report(found, node(), now(), boot_id(), daemon(), drbd_peers())
         if usable:
             _keep(partial(write_report, settings.directory, content))
     _log_run(found, source_runs)

@@ -105,10 +105,23 @@ class Maintd(NamedTuple):
         "Seconds after which a job that moves an instance is tried again, times the number of "
         "those that have failed.",
     ] = 20
+    dead_after: Annotated[
+        float,
+        kinds.number(0, 86400),
+        "Seconds after which a node is noted as dead of which nothing answers, neither Ganeti's "
+        "node daemon nor the machine; 0: never.",
+    ] = 300
+    disk_check_interval: Annotated[
+        float,
+        kinds.number(0, 3600),
+        "Seconds from one check of the disks of all drbd instances to the next, when the plugin "
+        "check-disks is among routine.",
+    ] = 300
     power_off: Annotated[
         bool,
-        "Whether a node that reports evacuate-failover and does not answer is switched off by "
-        "Ganeti's out-of-band program, so that its instances can be started elsewhere.",
+        "Whether a node that reports evacuate-failover and does not answer, or that is noted as "
+        "dead, is switched off by Ganeti's out-of-band program, so that its instances can be "
+        "started elsewhere.",
     ] = False
     failover_unsynced: Annotated[
         bool,

@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import Annotated, Final, NamedTuple
 
 from ganeti_steward.core.json_reader import Range
+from ganeti_steward.core.model.finding import EVACUATIONS, object_id, severity
 from ganeti_steward.core.model.finding import STATUSES as REPORTED
-from ganeti_steward.core.model.finding import object_id, severity
 from ganeti_steward.plugins.model.kept_object import kept_of, shortened
 
 #: ns since the epoch, as all times of incidents; to the year 2262.
@@ -59,8 +59,12 @@ _JOBS: Final = 500
 
 #: The action of a planned maintenance, which an admin requests: no node reports it.
 MAINTENANCE: Final = "maintenance"
+#: The action about a node of which nothing answers: no node reports it.
+DEAD: Final = "dead"
 #: All actions of incidents, the least urgent first.
-ACTIONS: Final = (REPORTED[0], MAINTENANCE, *REPORTED[1:])
+ACTIONS: Final = (REPORTED[0], MAINTENANCE, *REPORTED[1:], DEAD)
+#: Actions by which all instances leave the node.
+LEAVING: Final = EVACUATIONS | {DEAD}
 
 #: A tag of a node, followed by the uuid of a maintenance: an admin's word that the work is over.
 DONE_TAG: Final = "maintd:done:"
@@ -198,6 +202,8 @@ class Maintenance(NamedTuple):
 
 def action_severity(action: str) -> int:
     """How severe an action is; that of a maintenance is less than all that nodes report."""
+    if action == DEAD:
+        return len(REPORTED)
     return 0 if action == MAINTENANCE else severity(action)
 
 
@@ -212,7 +218,7 @@ class Incident(NamedTuple):
     original: bytes
     """the diagnose object, as canonical JSON; of a large one what is kept of it"""
     action: str
-    """the object's status: live-repair, evacuate or evacuate-failover; or `MAINTENANCE`"""
+    """the object's status: live-repair, evacuate or evacuate-failover; or `MAINTENANCE`, `DEAD`"""
     status: str = NOTED
     tag: str = ""
     """the tag that was set on the node, or that will be set on success"""

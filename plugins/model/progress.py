@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from ganeti_steward.core.model.finding import EVACUATIONS
 from ganeti_steward.plugins.model import task
-from ganeti_steward.plugins.model.incident import Incident, Submission
+from ganeti_steward.plugins.model.incident import LEAVING, Incident, Submission
 from ganeti_steward.plugins.model.works import work_began
 
 #: Instances that are named of one submission.
@@ -48,7 +47,7 @@ def empties(incident: Incident) -> bool:
     if request := incident.maintenance:
         away = request.ready or request.worked or work_began(incident)
         return incident.state.under_repair and not away
-    return incident.state.under_repair and incident.action in EVACUATIONS
+    return incident.state.under_repair and incident.action in LEAVING
 
 
 def emptied(incident: Incident, homes: Iterable[Home], before: Emptied | None = None) -> Emptied:

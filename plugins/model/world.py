@@ -37,6 +37,8 @@ class Reported(NamedTuple):
     """when it was taken, ns since the epoch"""
     boot: str = ""
     """the boot id of the node when it was taken; empty where the agent does not report it"""
+    linked: tuple[str, ...] | None = None
+    """addresses of nodes with which it had a DRBD connection then, sorted; None: not reported"""
 
     @property
     def object_id(self) -> str:
@@ -55,6 +57,8 @@ class Silent(NamedTuple):
     since: int
     """ns since the epoch"""
     why: str
+    gone: bool = False
+    """whether not even the kernel of its machine has answered at the last poll"""
 
 
 class Refused(NamedTuple):
@@ -99,6 +103,9 @@ class World(NamedTuple):
     """number -> state of each job that a tag of an instance names as a repair in progress"""
     disks: Mapping[str, DiskHealth] = MappingProxyType({})
     """name of an instance -> what the last check of its disks found"""
+    old_copies: Mapping[str, str] = MappingProxyType({})
+    """name of a drbd instance whose primary does not answer -> why its other copy may lack what was
+    written last; empty: it was in sync.  One that is missing here was not judged."""
     load_reports: Mapping[str, Any] = MappingProxyType({})
     """name of a node -> its monitoring daemon's report of CPU load, where one is configured to be
     read"""

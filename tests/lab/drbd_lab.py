@@ -80,10 +80,11 @@ class DrbdLab(Lab):
                 )
             )
 
-    def on(self, node: str, *command: str) -> None:
-        """Run a command on a node; it must succeed."""
+    def on(self, node: str, *command: str) -> str:
+        """Run a command on a node; it must succeed.  What it prints."""
         done = self._run([str(PROGRAMS / "lab-run"), "-n", node, *command])
         assert done.returncode == 0, done.stdout
+        return str(done.stdout)
 
     def steward(self, *arguments: str, node: str = NODES[0]) -> subprocess.CompletedProcess[str]:
         """Run a command of gnt-steward on a node."""

@@ -6,6 +6,7 @@ and is about the node that was called.
 
 from __future__ import annotations
 
+import errno
 import http.client
 import secrets
 import socket
@@ -56,6 +57,10 @@ class AgentRefused(StewardError):
 
 class NotConnected(StewardError):
     """There was no connection: nothing was run."""
+
+
+class MachineGone(NotConnected):
+    """Not even the kernel of the machine has answered: no connection, and no refusal of one."""
 
 
 class OutcomeUnknown(StewardError):
@@ -194,7 +199,8 @@ class AgentClient:
             connection.connect()
         except OSError as err:
             connection.close()
-            raise NotConnected(f"{self.where}: {reason_of(err)}") from None
+            kind = MachineGone if _is_gone(err) else NotConnected
+            raise kind(f"{self.where}: {reason_of(err)}") from None
         # A time limit of the socket would start again with each byte of the answer.
         connection.sock.settimeout(None)
         for level, option, value in _KEEP_ALIVE:
@@ -237,6 +243,11 @@ class AgentClient:
 
     def _error(self, text: str) -> StewardError:
         return StewardError(f"{self.where}: {text}")
+
+
+def _is_gone(err: OSError) -> bool:
+    """Whether nothing came back from it; where this network is down, nothing is known of it."""
+    return isinstance(err, TimeoutError) or err.errno == errno.EHOSTUNREACH
 
 
 def _hang_up(connection: socket.socket, late: threading.Event) -> None:

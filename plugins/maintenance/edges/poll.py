@@ -9,6 +9,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
+from ipaddress import ip_address
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -22,7 +23,7 @@ from ganeti_steward.core.service.rate_limited_log import RateLimitedLog
 from ganeti_steward.plugins.daemon_parts import DaemonParts, read_parts
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.edges.answers import FORM, SIZE, RejectedAnswer
-from ganeti_steward.plugins.maintenance.edges.client import AgentClient
+from ganeti_steward.plugins.maintenance.edges.client import AgentClient, MachineGone
 from ganeti_steward.plugins.model.world import Observation, Refused, Reported, Silent
 
 #: Why a report is refused, in addition to the words of ``plugins.maintenance.edges.answers``.
@@ -33,6 +34,9 @@ _SENTENCE: Final = 500
 
 #: Characters of a boot id, which becomes part of a record; the kernel's has 36.
 _LONGEST_BOOT: Final = 64
+
+#: DRBD peers of one node.
+_MOST_PEERS: Final = 4096
 
 #: Reasons for missing data that are named.
 _REASONS: Final = 3
@@ -55,6 +59,7 @@ def polled(report: Mapping[str, Any], now: int) -> Polled:
         return Polled(Silent(now, _short(f"the agent has no data{_reasons(report)}")))
     try:
         found = _reported(data, report["timestamp"], report.get("boot_id"))
+        found = found._replace(linked=_addresses(report.get("drbd_peers")))
         return Polled(found, daemon=read_parts(report.get("daemon")))
     except RejectedAnswer as err:
         return failed(err, now)
@@ -64,7 +69,7 @@ def failed(err: StewardError, now: int) -> Polled:
     """What a poll without a usable report shows; ``now``: ns since the epoch."""
     if isinstance(err, RejectedAnswer):
         return Polled(Refused(now, _short(str(err))), err.reason)
-    return Polled(Silent(now, _short(str(err))))
+    return Polled(Silent(now, _short(str(err)), gone=isinstance(err, MachineGone)))
 
 
 def _reported(data: Mapping[str, Any], taken: int, boot: object) -> Reported:
@@ -82,6 +87,16 @@ def _reported(data: Mapping[str, Any], taken: int, boot: object) -> Reported:
     named = command if isinstance(command, str) and is_name(command) else ""
     known = boot if isinstance(boot, str) and len(boot) <= _LONGEST_BOOT else ""
     return Reported(original, status, named, taken, known)
+
+
+def _addresses(given: object) -> tuple[str, ...] | None:
+    """The addresses of DRBD peers in a report; None where it has none that can be used."""
+    if not isinstance(given, list) or len(given) > _MOST_PEERS:
+        return None
+    try:
+        return tuple(sorted({str(ip_address(one)) for one in given}))
+    except ValueError:
+        return None
 
 
 def _reasons(report: Mapping[str, Any]) -> str:

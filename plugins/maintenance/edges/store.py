@@ -18,7 +18,6 @@ from typing import Final, NamedTuple
 
 from ganeti_steward.core.errors import RefusedByGaneti, StewardError
 from ganeti_steward.core.ganeti.luxi import Luxi
-from ganeti_steward.core.model.finding import EVACUATE, EVACUATE_FAILOVER
 from ganeti_steward.plugins.filters.filter_rules import FilterRule, FilterRules
 from ganeti_steward.plugins.filters.rule_notes import (
     creation_rules,
@@ -34,7 +33,7 @@ from ganeti_steward.plugins.maintenance.edges.record import (
     open_record,
     sign_record,
 )
-from ganeti_steward.plugins.model.incident import Incident
+from ganeti_steward.plugins.model.incident import LEAVING, Incident
 
 #: How often a write is tried while luxid does not answer; a rule can be written twice.
 _ATTEMPTS: Final = 3
@@ -273,6 +272,6 @@ def resumed(incident: Incident, now: int) -> Incident:
 
 def rules_of(incident: Incident, now: int) -> tuple[FilterRule, ...]:
     """The rules that must exist beside an incident's record; ``now``: ns since the epoch."""
-    if not incident.state.under_repair or incident.action not in (EVACUATE, EVACUATE_FAILOVER):
+    if not incident.state.under_repair or incident.action not in LEAVING:
         return ()
     return creation_rules(incident.uuid, incident.node_name, now)

@@ -21,6 +21,7 @@ from ganeti_steward.plugins.maintenance.engine.brake_case import (
     is_under_repair,
     takes_place,
 )
+from ganeti_steward.plugins.maintenance.engine.dead_nodes import sign_of_life
 from ganeti_steward.plugins.maintenance.engine.planned_brakes import (
     apart,
     gate,
@@ -30,7 +31,7 @@ from ganeti_steward.plugins.maintenance.engine.planned_brakes import (
     not_polled,
 )
 from ganeti_steward.plugins.maintenance.pause import pause_reason
-from ganeti_steward.plugins.model.incident import OPT_OUT_TAG, Incident
+from ganeti_steward.plugins.model.incident import DEAD, OPT_OUT_TAG, Incident
 from ganeti_steward.plugins.model.task import (
     Held,
     Task,
@@ -59,6 +60,8 @@ def _not_observed(case: RepairCase) -> Held | None:
     """
     if case.incident.state.begun or case.incident.maintenance:
         return None
+    if case.incident.action == DEAD:
+        return _answers_again(case)
     found = case.world.observations.get(case.incident.node)
     if isinstance(found, Reported):
         if found.object_id == case.incident.object_id:
@@ -77,9 +80,26 @@ def _not_observed(case: RepairCase) -> Held | None:
     return braked(case, "silent", f"node {case.node.name} gives no valid report: {why}")
 
 
+def _answers_again(case: RepairCase) -> Held | None:
+    """A node that was dead for all that was known."""
+    if case.incident.node not in case.world.observations:
+        sentence = (
+            f"whether {case.node.name} answers is not known: it was not polled since the start"
+        )
+        return braked(case, "silent", sentence)
+    sign = sign_of_life(case.world, case.node)
+    return braked(case, "not-reported", f"{sign} again") if sign else None
+
+
 def _hold(case: RepairCase) -> Held | None:
+    if case.incident.state.begun or case.incident.maintenance:
+        return None
+    if case.incident.action == DEAD:
+        # That it is noted is known to others before anything is done.
+        new = case.incident.first_seen == case.world.now
+        return braked(case, "hold", "noted in this round") if new else None
     elapsed = (case.world.now - case.incident.observed_since) / _SECOND
-    if case.incident.state.begun or case.incident.maintenance or elapsed >= case.config.hold_time:
+    if elapsed >= case.config.hold_time:
         return None
     return braked(
         case,
@@ -189,7 +209,7 @@ def _fell_silent(world: World, node: Node) -> bool:
     if isinstance(world.observations.get(node.uuid), Reported):
         return False
     return any(
-        one.node == node.uuid and one.active and not one.maintenance
+        one.node == node.uuid and one.active and not one.maintenance and one.action != DEAD
         for one in world.incidents.values()
     )
 

@@ -59,6 +59,15 @@ def may_lose_writes(world: World, config: Maintd, node: str) -> bool:
     return config.failover_unsynced and not reports
 
 
+def old_copies(world: World, seen: LastSeen) -> dict[str, str]:
+    """`World.old_copies` of a world."""
+    return {
+        instance.name: why_old(world, seen, instance)
+        for instance in world.cluster.instances
+        if instance.template in COPIED and not world.answers(instance.primary)
+    }
+
+
 def why_old(world: World, seen: LastSeen, instance: Instance) -> str:
     """Why the copy on the secondary may lack something, in words; empty: it was in sync last."""
     health = seen.disks.get(instance.name)

@@ -38,6 +38,8 @@ class Recent(NamedTuple):
     (ns), each with its `object_id`, the latest last"""
     seen: LastSeen = LastSeen()
     """of nodes and disks"""
+    unanswered: Mapping[str, int] = MappingProxyType({})
+    """uuid of a node of which nothing answers -> since when, in each round, ns since the epoch"""
 
 
 class CommandResult(NamedTuple):

@@ -20,7 +20,9 @@ from ganeti_steward.plugins.maintenance.engine.brake_case import (
 )
 from ganeti_steward.plugins.maintenance.engine.brakes import waiting
 from ganeti_steward.plugins.maintenance.engine.copies import COPIED, may_lose_writes, why_old
+from ganeti_steward.plugins.maintenance.engine.dead_nodes import links, silent_nodes
 from ganeti_steward.plugins.model.incident import (
+    DEAD,
     DONE_TAG,
     MAINTENANCE_PAUSE_TAG,
     OPT_OUT_TAG,
@@ -274,6 +276,28 @@ def _consistency(case: BrakeCase) -> Held | None:
     )
 
 
+def _unproven(case: BrakeCase) -> Held | None:
+    """A node is not switched off because it is silent while anything else may be the cause."""
+    if not isinstance(case, RepairCase) or case.incident.action != DEAD:
+        return None
+    if case.node.name not in case.effects.powered:
+        return None
+    if others := {node.name for node in silent_nodes(case.world)} - {case.node.name}:
+        sentence = f"{_list(others)} answers nothing either: this node or a network may be cut off"
+        return braked(case, "storm", f"{sentence}; {held_task(case)}")
+    linked, unknown = links(case.world, case.node, case.incident.observed_since)
+    if linked:
+        sentence = f"{case.node.name} runs: DRBD is connected to it on {_list(linked)}"
+        return braked(case, "silent", f"{sentence}; {held_task(case)}")
+    if unknown:
+        sentence = (
+            f"whether DRBD is connected to {case.node.name} on {_list(unknown)} is not known: no "
+            "report that says so was made since it fell silent"
+        )
+        return braked(case, "silent", f"{sentence}; {held_task(case)}")
+    return None
+
+
 def _candidate_pool(case: BrakeCase) -> Held | None:
     """The master must not be the only node with the configuration where others could have it.
 
@@ -313,7 +337,7 @@ def _leaving(incident: Incident) -> set[str]:
 def _most_waiting(case: BrakeCase) -> Held | None:
     """No node after the other goes out of service while no person looks at any."""
     world, limit = case.world, case.config.most_waiting
-    lost = _nodes(world, case.effects.demoted)
+    lost = _nodes(world, case.effects.demoted | case.effects.powered)
     new = {node.name for node in lost if not (node.offline or node.drained)}
     out = {
         name: f"{name} ({incident.status}, incident {incident.uuid})"
@@ -354,6 +378,7 @@ BY_EFFECTS: Final[tuple[Callable[[BrakeCase], Held | None], ...]] = (
     _silent,
     _master,
     _occupied,
+    _unproven,
     _candidate_pool,
     _most_waiting,
     _stopped,

@@ -12,14 +12,16 @@ from typing import Final
 from uuid import NAMESPACE_URL, uuid5
 
 from ganeti_steward.core.model.cluster import Node
-from ganeti_steward.core.model.finding import EVACUATIONS, severity
+from ganeti_steward.core.model.finding import severity
 from ganeti_steward.plugins.maintenance.engine.ends import queued_jobs
 from ganeti_steward.plugins.maintenance.engine.ledger import Ledger
 from ganeti_steward.plugins.maintenance.engine.transitions import Event
 from ganeti_steward.plugins.model.incident import (
     CANCEL_TAG,
     CLOSED_TAG,
+    DEAD,
     DONE_TAG,
+    LEAVING,
     READY_TAG,
     STOPPED_TAG,
     Incident,
@@ -280,19 +282,19 @@ def apply_reports(ledger: Ledger) -> None:
 
 def _apply_silence(ledger: Ledger, node: Node) -> None:
     """Begin the healthy delay again: it is time in which the node was seen to be healthy."""
-    for incident in ledger.all(lambda one: one.node == node.uuid and not one.maintenance):
+    for incident in ledger.all(lambda one: one.node == node.uuid and _is_reported(one)):
         if incident.healthy_since is not None and incident.silent_since is None:
             ledger.update(incident._replace(silent_since=ledger.now))
 
 
 def _apply_report(ledger: Ledger, node: Node, report: Reported) -> None:
     known = False
-    for incident in ledger.all(lambda one: one.node == node.uuid and not one.maintenance):
+    for incident in ledger.all(lambda one: one.node == node.uuid and _is_reported(one)):
         if incident.object_id == report.object_id:
             known = True
-            _seen(ledger, incident)
+            seen(ledger, incident)
         else:
-            _not_seen(ledger, incident, report)
+            not_seen(ledger, incident, f"node {incident.node_name} reports {report.status} instead")
     if report.needs_repair and not known and may_open(ledger, node, report):
         incident = _new_incident(node, report, ledger.now)
         note_opened(ledger, incident)
@@ -317,14 +319,21 @@ def _new_incident(node: Node, report: Reported, now: int) -> Incident:
     ).bounded()
 
 
-def _seen(ledger: Ledger, incident: Incident) -> None:
+def _is_reported(incident: Incident) -> bool:
+    """Whether it is about what its node reports."""
+    return not (incident.maintenance or incident.action == DEAD)
+
+
+def seen(ledger: Ledger, incident: Incident) -> None:
+    """What it is about is there."""
     if incident.healthy_since is not None:
         ledger.update(
             incident._replace(healthy_since=None, silent_since=None, observed_since=ledger.now)
         )
 
 
-def _not_seen(ledger: Ledger, incident: Incident, report: Reported) -> None:
+def not_seen(ledger: Ledger, incident: Incident, instead: str) -> None:
+    """What it is about is not there; ``instead``: what is, in words."""
     if incident.healthy_since is None or incident.silent_since is not None:
         ledger.update(incident._replace(healthy_since=ledger.now, silent_since=None))
         incident = ledger.incidents[incident.uuid]
@@ -336,8 +345,7 @@ def _not_seen(ledger: Ledger, incident: Incident, report: Reported) -> None:
     tagged = any(tag in node.tags for tag in tags)
     if elapsed >= ledger.config.healthy_delay and not (incident.open or tagged):
         event = Event.HEALTHY_UNDONE if _nothing_done(incident) else Event.HEALTHY
-        sentence = f"node {incident.node_name} reports {report.status} instead for {elapsed:.0f} s"
-        ledger.happen(incident.uuid, event, sentence)
+        ledger.happen(incident.uuid, event, f"{instead} for {elapsed:.0f} s")
 
 
 def _nothing_done(incident: Incident) -> bool:
@@ -376,7 +384,7 @@ def apply_answers(ledger: Ledger) -> None:
 
 def apply_disks(ledger: Ledger) -> None:
     """Note when the copies of the disks of a node that is evacuated were in sync."""
-    for incident in ledger.all(lambda one: one.active and one.action in EVACUATIONS):
+    for incident in ledger.all(lambda one: one.active and one.action in LEAVING):
         before, found = dict(incident.synced), {}
         for instance in ledger.world.instances_on(ledger.world.nodes[incident.node].name):
             health, known = ledger.world.disks.get(instance.name), before.get(instance.name, 0)

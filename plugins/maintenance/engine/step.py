@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ganeti_steward.plugins.maintenance.config import Maintd
-from ganeti_steward.plugins.maintenance.engine import observed
+from ganeti_steward.plugins.maintenance.engine import dead_nodes, observed
 from ganeti_steward.plugins.maintenance.engine.decision import CLUSTER, Decision, Inputs, Recent
 from ganeti_steward.plugins.maintenance.engine.ends import apply_ends
 from ganeti_steward.plugins.maintenance.engine.ledger import Ledger
@@ -41,6 +41,7 @@ def step(
     observed.apply_left(ledger)
     observed.apply_tags(ledger)
     observed.apply_reports(ledger)
+    dead_nodes.apply_silence(ledger)
     observed.apply_answers(ledger)
     apply_work(ledger)
     observed.apply_disks(ledger)
@@ -131,4 +132,4 @@ def _recent(ledger: Ledger) -> Recent:
     commands = {
         key: at for key, at in sorted(ledger.commands.items()) if 0 <= ledger.now - at < limit
     }
-    return Recent(commands, ledger.opened, ledger.seen)
+    return Recent(commands, ledger.opened, ledger.seen, ledger.unanswered)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator
 from typing import Final
 
 from ganeti_steward.core import hookimpl
@@ -26,7 +26,7 @@ from ganeti_steward.plugins.maintenance.harep.tags import (
     policy_of,
     repair_state_of,
 )
-from ganeti_steward.plugins.maintenance.queue.short_jobs import CHECK_DISKS, check_job
+from ganeti_steward.plugins.maintenance.queue.disk_checks import can_be_checked, check_tasks
 from ganeti_steward.plugins.model.disks import DiskHealth
 from ganeti_steward.plugins.model.incident import OPT_OUT_TAG
 from ganeti_steward.plugins.model.routine import RoutineJob
@@ -34,42 +34,9 @@ from ganeti_steward.plugins.model.task import TAG, RoutinePlan, Task, Wait
 from ganeti_steward.plugins.model.world import World
 
 
-def check_tasks(view: InstanceIndex, interval: float) -> Iterator[Task]:
-    """The checks that are due; ``interval``: s, 0 for no checks.
-
-    Where the check of a node's instances failed, each is checked by itself: one bad instance hides
-    no other.
-    """
-    last = _last(view.world.routine)
-    for node, those in sorted(_by_node(view).items()) if interval else ():
-        subject = f"disks of instances on {node}"
-        before = last.get(subject)
-        parts = {subject: those}
-        if before and before.failed:
-            parts = {f"disks of {instance.name}": [instance] for instance in those}
-        for name, instances in parts.items():
-            again = any(view.are_outdated(instance) for instance in instances)
-            if _is_due(last.get(name), again, interval, view.world.now):
-                yield _task(name, [instance.name for instance in instances])
-
-
-def _by_node(view: InstanceIndex) -> dict[str, list[Instance]]:
-    """Name of a node -> the instances that are checked and have it as their primary."""
-    found: dict[str, list[Instance]] = {}
-    for _, instance in sorted(view.world.instances.items()):
-        if _is_checked(view, instance):
-            found.setdefault(instance.primary, []).append(instance)
-    return found
-
-
 def _is_checked(view: InstanceIndex, instance: Instance) -> bool:
-    """Whether its disks can be checked, and may be repaired if they are degraded.
-
-    With a node that does not answer, the whole check fails.
-    """
-    if instance.template != "drbd" or not instance.up or OPT_OUT_TAG in instance.tags:
-        return False
-    if not all(view.answers(name) for name in instance.nodes):
+    """Whether its disks can be checked, and may be repaired if they are degraded."""
+    if not can_be_checked(view.world, instance):
         return False
     policy = view.policy(instance)
     if policy is None or policy.until or any(job.open for job in view.jobs(instance)):
@@ -78,30 +45,6 @@ def _is_checked(view: InstanceIndex, instance: Instance) -> bool:
         return repair_state_of(instance.tags).status == HEALTHY
     except Contradiction:
         return False
-
-
-def _last(jobs: Collection[RoutineJob]) -> Mapping[str, RoutineJob]:
-    """The last check of each subject."""
-    checks = [job for job in jobs if job.step == CHECK_DISKS]
-    return {one.subject: one for one in sorted(checks, key=lambda one: one.number)}
-
-
-def _is_due(before: RoutineJob | None, again: bool, interval: float, now: int) -> bool:
-    if before is None:
-        return True
-    elapsed = (now - before.submitted) / SECOND
-    return not before.open and (elapsed >= interval or (again and not before.failed))
-
-
-def _task(subject: str, names: list[str]) -> Task:
-    return Task(
-        CHECK_DISKS,
-        frozenset(),
-        frozenset(),
-        f"check the {subject}",
-        [check_job(names)],
-        subject=subject,
-    )
 
 
 NAME: Final = "harep"
@@ -158,10 +101,6 @@ class InstanceIndex:
         before = self.world.disks.get(instance.name)
         return before is not None and bool(before.faults) and self.disks(instance) is None
 
-    def answers(self, node: str) -> bool:
-        """Whether a node is known, in use and answers."""
-        return self.world.answers(node)
-
 
 #: ns until a tag whose job failed is tried again.
 _TAG_RETRY: Final = 300 * SECOND
@@ -184,7 +123,9 @@ class Plugin:
         """Repairs and tags, then checks of disks."""
         view = InstanceIndex(world)
         repairs = _Repairs(view, self._settings).plans()
-        return [*repairs, *check_tasks(view, self._settings.disk_check_interval)]
+        checked = (one for one in world.cluster.instances if _is_checked(view, one))
+        interval = self._settings.disk_check_interval
+        return [*repairs, *check_tasks(world, checked, interval, view.are_outdated)]
 
 
 class _Repairs:

@@ -1,4 +1,4 @@
-"""The repairs ``evacuate`` and ``evacuate-failover``: drain, move all instances, final role.
+"""The repairs that empty a node: drain, move all instances, final role.
 
 They look at the world only: a drain or a move by an admin meanwhile counts as a part of their work.
 """
@@ -13,7 +13,7 @@ from ganeti_steward.core import hookimpl
 from ganeti_steward.core.ganeti.reasons import Reason, with_reasons
 from ganeti_steward.core.model.cluster import Instance
 from ganeti_steward.core.model.context import Context
-from ganeti_steward.core.model.finding import EVACUATE_FAILOVER, EVACUATIONS
+from ganeti_steward.core.model.finding import EVACUATE_FAILOVER
 from ganeti_steward.core.model.opcodes import MIGRATE, Job
 from ganeti_steward.plugins.maintenance.config import DRAINED, OFFLINE
 from ganeti_steward.plugins.maintenance.repairs.case import NodeRepair, no_node
@@ -33,9 +33,10 @@ from ganeti_steward.plugins.maintenance.repairs.evacuation_case import (
     counted,
     listed,
     others_later,
+    prove,
     what_is_lost,
 )
-from ganeti_steward.plugins.model.incident import Incident
+from ganeti_steward.plugins.model.incident import DEAD, LEAVING, Incident
 from ganeti_steward.plugins.model.operations import set_role
 from ganeti_steward.plugins.model.task import (
     DRAIN,
@@ -87,6 +88,8 @@ def empty(case: Evacuation) -> Plan | Emptied:
     judgements = {**{instance.name: judged(case, instance) for instance in here}, **left_down(case)}
     rest = _Places()
     for last in (False, True):
+        if last and (task := _confirmed(case, judgements)):
+            return task
         names = [
             name
             for name, found in judgements.items()
@@ -96,9 +99,7 @@ def empty(case: Evacuation) -> Plan | Emptied:
         if found.task:
             return found.task
         rest = _joined(rest, found)
-    return (
-        _confirmed(case, judgements) or _prepared(case, judgements) or _end(case, judgements, rest)
-    )
+    return _prepared(case, judgements) or _end(case, judgements, rest)
 
 
 def _after_drain(case: Evacuation) -> str:
@@ -207,7 +208,9 @@ def _job(case: Evacuation, judgement: Judgement, job: Job) -> Job:
     at = next((i for i, one in enumerate(job) if one["OP_ID"] == MIGRATE), None)
     if at is not None and (case.incident.action == EVACUATE_FAILOVER or case.node.offline):
         over = failover(job[at]["instance_name"], job[at].get("target_node"))
-        job = [*job[:at], over, *job[at + 1 :]]
+        # Of a node that is off: no instance stays down while another one's disks are copied.
+        rest = job[at + 1 :] if case.answers else []
+        job = [*job[:at], over, *rest]
     return [*judgement.before, *job]
 
 
@@ -307,7 +310,7 @@ class Evacuate(NodeRepair):
     @hookimpl
     def steward_plan(self, incident: Incident, world: World, context: Context) -> list[Plan] | None:
         """The next step of the evacuation."""
-        if incident.action not in EVACUATIONS:
+        if incident.action not in LEAVING:
             return None
         node = world.nodes.get(incident.node)
         if not node:
@@ -321,6 +324,8 @@ class Evacuate(NodeRepair):
                 f"{node.name} is the master node: fail over the master role first "
                 "(gnt-cluster master-failover)"
             )
+        if evacuation.incident.action == DEAD and not node.offline:
+            return prove(evacuation)
         if not (node.drained or node.offline):
             why = f"nothing new is placed on it; {_after_drain(evacuation)}"
             return _role(evacuation, DRAIN, DRAINED, why)

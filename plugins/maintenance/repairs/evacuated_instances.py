@@ -69,7 +69,8 @@ def judged(case: Evacuation, instance: Instance) -> Judgement:
     if again := retry(case.incident, instance.name, case.world.now, case.settings):
         return Stays(again.reason) if again.final else Later(again.reason)
     if instance.primary != case.name:
-        return Ready(last=bool(attempt.tried))
+        # Of a node that is off: what is down comes first.
+        return Ready(last=bool(attempt.tried) or not case.answers)
     if not case.answers:
         return _of_dead_node(case, instance)
     if found := _cleaned_up(case, instance, attempt):

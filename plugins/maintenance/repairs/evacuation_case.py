@@ -11,13 +11,23 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from ganeti_steward.core.model.cluster import Instance
-from ganeti_steward.core.model.finding import EVACUATE_FAILOVER
+from ganeti_steward.core.model.finding import EVACUATE_FAILOVER, EVACUATIONS
 from ganeti_steward.plugins.maintenance.config import OFFLINE
 from ganeti_steward.plugins.maintenance.engine.copies import COPIED, may_lose_writes
+from ganeti_steward.plugins.maintenance.engine.dead_nodes import sign_of_life
 from ganeti_steward.plugins.maintenance.repairs.attempts import retry
 from ganeti_steward.plugins.maintenance.repairs.case import NodeCase
+from ganeti_steward.plugins.model.incident import DEAD
 from ganeti_steward.plugins.model.operations import out_of_band, set_role
-from ganeti_steward.plugins.model.task import FINAL_ROLE, POWER_OFF, POWER_STATUS, Task
+from ganeti_steward.plugins.model.task import (
+    FINAL_ROLE,
+    POWER_OFF,
+    POWER_STATUS,
+    Failed,
+    Plan,
+    Task,
+    Wait,
+)
 from ganeti_steward.plugins.model.world import Reported
 from ganeti_steward.plugins.texts import utc_time
 
@@ -90,7 +100,7 @@ def listed(reasons: Iterable[tuple[str, str]]) -> str:
 def unsynced_fault(case: Evacuation, instance: Instance) -> str:
     """Why an instance of a node that is off is not started from its copy; empty: it may be."""
     permitted = may_lose_writes(case.world, case.settings, case.node.uuid)
-    if instance.template not in COPIED or permitted:
+    if permitted or not (why := _lost(case, instance)):
         return ""
     now = isinstance(case.world.observations.get(case.node.uuid), Reported)
     when = "at the last poll" if now else "since it was confirmed to be off"
@@ -101,16 +111,28 @@ def unsynced_fault(case: Evacuation, instance: Instance) -> str:
         else "failover-unsynced of [maintd] permits it"
     )
     return (
-        f"{case.name} does not answer, and its disks {last_synced(case, instance.name)}: what was "
-        f"written since would be lost on {instance.secondaries[0]}; {permits}"
+        f"{case.name} does not answer, and {why}: what was written since would be lost on "
+        f"{instance.secondaries[0]}; {permits}"
     )
+
+
+def _lost(case: Evacuation, instance: Instance) -> str:
+    """Why the other copy of its disks may lack something, in words; empty: it does not."""
+    if instance.template not in COPIED:
+        return ""
+    others = (one for one in case.world.incidents.values() if one.node == case.node.uuid)
+    ill = any(one.active and one.action in EVACUATIONS for one in others)
+    if case.incident.action == DEAD and not ill:
+        return case.world.old_copies.get(instance.name, "nothing is known of its copies")
+    # The link of an ill node may have failed at any moment before the node did.
+    return f"its disks {last_synced(case, instance.name)}"
 
 
 def what_is_lost(case: Evacuation, instance: Instance) -> str:
     """What a failover from a node that is off may lose; empty: nothing."""
-    if instance.template not in COPIED or case.answers or instance.primary != case.name:
+    if case.answers or instance.primary != case.name or not (why := _lost(case, instance)):
         return ""
-    return f"the disks of {instance.name} {last_synced(case, instance.name)}: later data are lost"
+    return f"{why}: later data are lost"
 
 
 def unconfirmed(case: Evacuation, instance: Instance) -> str:
@@ -128,6 +150,26 @@ def unconfirmed(case: Evacuation, instance: Instance) -> str:
     off = f"switch it off (gnt-node power --ignore-status off {case.name}, or by hand)"
     tag = f"gnt-node add-tags {case.name} {case.incident.stopped_tag}"
     return f"{case.name} {state}, and {what}{failed}: {off}, then {tag}"
+
+
+def prove(case: Evacuation) -> Plan:
+    """What is done about a node of which nothing answers, before Ganeti has it marked offline."""
+    if case.node.uuid not in case.world.observations:
+        return Wait(f"whether {case.name} answers is not known: it was not polled since the start")
+    if not case.world.is_stopped(case.name) and (sign := sign_of_life(case.world, case.node)):
+        return Failed(f"{sign} again before it was known to be off")
+    if task := confirm(case):
+        return task
+    down = [one.name for one in case.here if runs_on(one, case.name)]
+    number = "1 instance is" if len(down) == 1 else f"{len(down)} instances are"
+    are = f"{number} down with it: {', '.join(down)}" if down else "none of its instances is down"
+    tried = case.incident.attempt()
+    failed = f"; {tried.reason}" if tried.tried else ""
+    return Wait(
+        f"whether {case.name} is off is not known, and {are}{failed}; see gnt-node power status "
+        f"{case.name}, switch it off (gnt-node power --ignore-status off {case.name}, or by hand), "
+        f"then gnt-node add-tags {case.name} {case.incident.stopped_tag}"
+    )
 
 
 def confirm(case: Evacuation) -> Task | None:
@@ -159,4 +201,4 @@ def _power(case: Evacuation) -> Task | None:
 
 
 def _may_power_off(case: Evacuation) -> bool:
-    return case.settings.power_off and case.incident.action == EVACUATE_FAILOVER
+    return case.settings.power_off and case.incident.action in (EVACUATE_FAILOVER, DEAD)

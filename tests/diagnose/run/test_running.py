@@ -279,6 +279,7 @@ def test_report(disk: Site) -> None:
         "node": "8a1b4f2e-5a2b-4d3c-9e1f-0123456789ab",
         "node_name": "node1.example.com",
         "daemon": {},
+        "drbd_peers": [],
         "unknown": [{"source": "disk", "reason": "no answer"}],
         "not_applicable": [],
     }

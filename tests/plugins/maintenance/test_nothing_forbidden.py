@@ -36,6 +36,7 @@ from ganeti_steward.plugins.maintenance.engine.decision import (
 )
 from ganeti_steward.plugins.maintenance.engine.step import step
 from ganeti_steward.plugins.maintenance.harep.plugin import Plugin as Harep
+from ganeti_steward.plugins.maintenance.queue.disk_checks import Plugin as DiskChecks
 from ganeti_steward.plugins.maintenance.rebalance.plugin import Rebalancing
 from ganeti_steward.plugins.maintenance.repairs.planner import PluginPlanner
 from ganeti_steward.plugins.model.disks import DiskHealth
@@ -85,6 +86,7 @@ SOURCES: Final = {
     "maintenance": Source(canonical({"status": MAINTENANCE})),
     "harep": Source(routine="harep", roles={"drained": True}),
     "harep, lost": Source(routine="harep", roles={"offline": True}, status="ERROR_nodeoffline"),
+    "check-disks": Source(routine="check-disks"),
     "rebalance": Source(routine="rebalance"),
     "example of steward_routine": Source(routine="start_again", status="ERROR_down"),
 }
@@ -163,6 +165,7 @@ def routine_planner(plugin: str) -> Callable[[str, World], Sequence[RoutinePlan]
     rebalance = Rebalancing()
     rebalance.configure(Rebalance(hold_time=0, threshold=0.01, min_gain=0.001))
     plans: dict[str, Callable[[World], Iterable[RoutinePlan]]] = {
+        "check-disks": DiskChecks().steward_routine,
         "harep": Harep().steward_routine,
         "rebalance": lambda world: rebalance.steward_routine(world, Context()),
         "start_again": example("steward_routine"),

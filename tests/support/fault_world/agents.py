@@ -18,6 +18,7 @@ from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.edges.answers import RejectedAnswer, check_report
 from ganeti_steward.plugins.maintenance.edges.client import (
     AgentRefused,
+    MachineGone,
     NotConnected,
     OutcomeUnknown,
 )
@@ -71,6 +72,7 @@ class Agent:
         data = self._world.ganeti.reports.get(self._node, _HEALTHY)
         report: Row = {"node": self._node, "timestamp": now, "data": data}
         report["boot_id"] = f"{self._node} {self._world.ganeti.boots[self._node]}"
+        report["drbd_peers"] = self._world.ganeti.linked(self._node)
         kind = self._world.faults.of_report(self._node)
         if kind == "lost":
             raise StewardError(f"the agent of {self._node} has not answered within 10 s")
@@ -187,8 +189,11 @@ class WorldAgents:
     def _poll_one(self, target: Target) -> None:
         now, report = self._runtime.clock(), None
         try:
-            if not self._world.reach_agent(self._daemon.node, target.name):
-                raise StewardError(f"the agent of {target.name} does not answer")
+            off = target.name in self._world.ganeti.off
+            gone = off or not self._world.reach_agent(self._daemon.node, target.name)
+            self._answers.machine(target.name, gone=gone)
+            if gone:
+                raise MachineGone(f"the agent of {target.name} does not answer")
             report = self._world.agents[target.name].report()
             names = (target.uuid, target.name)
             check_report(report, names, now, self._settings.report_max_age)

@@ -225,6 +225,15 @@ class Ganeti:
         self.off.discard(node)
         self.deaf.discard(node)
 
+    def linked(self, node: str) -> list[str]:
+        """Addresses of the nodes that DRBD of a node is connected to: it has its own network."""
+        found = set[str]()
+        for row in self.on(node):
+            nodes, data = {row["pnode"], *row["snodes"]}, self.data[row["name"]]
+            if row["snodes"] and nodes <= data.whole and nodes.isdisjoint(self.off):
+                found |= {self.node(other)["sip"] for other in nodes - {node}}
+        return sorted(found)
+
     def start(self, instance: str) -> None:
         """Start an instance on its primary."""
         row = self.instance(instance)

@@ -48,6 +48,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     "resync-stalls": Kind(control.lasting, 0.7, "", (60, 1800)),
     "clock-jumps": Kind(hardware.clock_jumps, 0.5, "node", (0, 0), _JUMPS),
     "cut-off": Kind(hardware.cut_off, 0.7, "node", (30, 900)),
+    "network-cut": Kind(hardware.network_cut, 0.7, "node", (30, 1800)),
     "wrong-reports": Kind(control.lasting, 1, "node", (60, 1800), ("lost", "old", "forged")),
     "agent-forgets": Kind(hardware.agent_forgets, 1, "node"),
     "late-agents": Kind(control.lasting, 1, "", (60, 900), ("5", "60", "700")),

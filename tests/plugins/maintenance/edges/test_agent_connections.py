@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 import threading
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
 
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.hmac_key import KeyFile
-from ganeti_steward.plugins.maintenance.edges.client import AgentClient, NotConnected
+from ganeti_steward.plugins.maintenance.edges.client import AgentClient, MachineGone, NotConnected
 
 
 def client(key: KeyFile, port: int, **more: Any) -> AgentClient:
@@ -20,10 +22,41 @@ def client(key: KeyFile, port: int, **more: Any) -> AgentClient:
 def test_no_listener(key: KeyFile) -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
-    with pytest.raises(NotConnected, match="Connection refused"):
+    with pytest.raises(NotConnected, match="Connection refused") as refused:
         client(key, port).report(900)
+    # The machine runs.
+    assert not isinstance(refused.value, MachineGone)
     with pytest.raises(NotConnected):
         client(key, port).repair("node1.lab", "fix", {}, 60, ("id-1", 5))
+
+
+def test_nothing_comes_back(key: KeyFile) -> None:
+    """The kernel drops requests for connections while a queue is full, as if it were gone."""
+    with ExitStack() as held:
+        server = held.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+        for _ in range(4):
+            one = held.enter_context(socket.socket())
+            one.setblocking(False)
+            one.connect_ex(server.getsockname())
+        with pytest.raises(MachineGone, match="timed out"):
+            client(key, server.getsockname()[1], time_limit=0.5).report(900)
+
+
+@pytest.mark.parametrize(
+    "error", [errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ECONNREFUSED, errno.EACCES]
+)
+def test_only_a_machine_without_a_route_to_it_is_gone(
+    key: KeyFile, monkeypatch: pytest.MonkeyPatch, error: int
+) -> None:
+    """Where the network of this node itself is down nothing is known of the machine."""
+
+    def fail(*_: object) -> None:
+        raise OSError(error, "no")
+
+    monkeypatch.setattr("http.client.HTTPConnection.connect", fail)
+    with pytest.raises(NotConnected) as found:
+        client(key, 1).report(900)
+    assert isinstance(found.value, MachineGone) == (error == errno.EHOSTUNREACH)
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from ganeti_steward.core.ganeti.hmac_key import KeyFile
 from ganeti_steward.core.ganeti.this_node import this_node
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.edges.answers import RejectedAnswer
+from ganeti_steward.plugins.maintenance.edges.client import MachineGone, NotConnected
 from ganeti_steward.plugins.maintenance.edges.poll import (
     Poll,
     Poller,
@@ -104,6 +105,25 @@ def test_the_boot_id() -> None:
     assert [one.boot for one in seen] == ["b1", "b2", "", ""]
     assert is_news(seen[0], seen[1])
     assert not is_news(seen[2], seen[3])
+
+
+def test_the_peers_of_drbd() -> None:
+    """What is not a list of addresses is as if it was not reported."""
+    given = (["192.0.2.2", "192.0.2.1", "::1"], [], None, "192.0.2.1", ["node2"], [7.5], [[]])
+    seen = []
+    for peers in given:
+        (found,) = Fake(1).poll(uuid_1=report(1) | {"drbd_peers": peers}).values()
+        assert isinstance(found, Reported)
+        seen.append(found.linked)
+    assert seen == [("192.0.2.1", "192.0.2.2", "::1"), (), None, None, None, None, None]
+
+
+def test_a_machine_that_does_not_answer_is_gone() -> None:
+    fake = Fake(1)
+    (found,) = fake.poll(uuid_1=MachineGone("timed out")).values()
+    assert found == Silent(NOW + 10 * SECOND, "timed out", gone=True)
+    (found,) = fake.poll(uuid_1=NotConnected("connection refused")).values()
+    assert found == Silent(NOW + 10 * SECOND, "connection refused", gone=False)
 
 
 def test_silence_lasts_since_it_began() -> None:

@@ -14,7 +14,7 @@ from ganeti_steward.core.model.context import Context
 from ganeti_steward.core.model.job_state import ERROR, SUCCESS, JobState
 from ganeti_steward.core.model.opcodes import Job
 from ganeti_steward.plugins.maintenance.config import ACT, Maintd
-from ganeti_steward.plugins.maintenance.engine.decision import Decision, Inputs, PluginPlan
+from ganeti_steward.plugins.maintenance.engine.decision import Decision, Inputs, PluginPlan, Recent
 from ganeti_steward.plugins.maintenance.engine.step import step
 from ganeti_steward.plugins.maintenance.repairs.evacuate import Evacuate
 from ganeti_steward.plugins.model.disks import DiskHealth
@@ -45,6 +45,7 @@ class Evacuated:
         self.held: tuple[Held, ...] = ()
         self.decisions: list[Decision] = []
         self._states: dict[int, JobState] = {}
+        self._recent = Recent()
         self._plugin = Evacuate()
         self._plugin.configure(self.config)
 
@@ -52,7 +53,9 @@ class Evacuated:
         """One round, and the jobs it starts."""
         now = self.now.now + int(seconds * SECOND)
         self.now = self.now._replace(now=now, observations=self._observed(now))
-        decision = step(Inputs(self.now, dict(self._states)), self.config, self._plan)
+        inputs = Inputs(self.now, dict(self._states), recent=self._recent)
+        decision = step(inputs, self.config, self._plan)
+        self._recent = decision.recent
         known = {**self.now.incidents, **{one.uuid: one for one in decision.records}}
         for started in decision.started:
             numbers = tuple(self._run(list(job)) for job in started.task.jobs)

@@ -246,7 +246,7 @@ def test_the_status_is_queried_again_after_a_while() -> None:
     assert moved(cluster) == ["a"]
 
 
-def test_copies_of_a_dead_node_need_a_permission() -> None:
+def test_copies_of_a_node_that_is_off_need_a_permission() -> None:
     cluster = evacuated(FAILOVER, instance("a", "n1", "n2"), shared("b"))
     cluster.now = cluster.now._replace(
         incidents={
@@ -273,7 +273,10 @@ def test_the_permission_and_what_is_lost() -> None:
     cluster.node("n1", tags=frozenset({cluster.incident.stopped_tag}))
     assert cluster.run().status == COMPLETED
     reasons = [one.task.reason for each in cluster.decisions for one in each.started]
-    assert "the disks of a were not seen in sync since the incident began" in " ".join(reasons)
+    assert (
+        "its disks were not seen in sync since the incident began: later data are lost"
+        in " ".join(reasons)
+    )
     assert failover("a") in [job[0] for job in cluster.jobs]
 
 

@@ -116,6 +116,12 @@ def clock_jumps(world: World, fault: Fault) -> None:
     world.ahead[fault.subject] += int(fault.detail) * SECOND
 
 
+def network_cut(world: World, fault: Fault) -> None:
+    """Neither Ganeti nor the daemon reaches a node, which runs on; DRBD has its own network."""
+    noded_hangs(world, fault)
+    cut_off(world, fault)
+
+
 def cut_off(world: World, fault: Fault) -> None:
     """A node reaches no other node."""
     world.isolated.add(fault.subject)

@@ -52,6 +52,13 @@ class Answers:
         """node -> what the daemon knew in each round, with the time of the round"""
         self.observed_at = 0
         """when that was, by the clock of the daemon"""
+        self._gone: set[str] = set()
+        self.gone: frozenset[str] = frozenset()
+        """nodes of which not even the machine had answered, as the daemon knew in its last round"""
+
+    def machine(self, node: str, *, gone: bool) -> None:
+        """Whether the machine of a node has answered."""
+        (self._gone.add if gone else self._gone.discard)(node)
 
     def got(self, node: str, report: Row | None) -> None:
         """An agent has answered; None: not, or not validly."""
@@ -73,6 +80,7 @@ class Answers:
         """A round of the daemon uses what it knows."""
         self.observed = {node: known[-1] for node, known in self._all.items()}
         self.observed_at = self._world.clock_of(self._node)
+        self.gone = frozenset(self._gone)
         for node, answer in self.observed.items():
             known = self._rounds.setdefault(node, [])
             known.append(answer._replace(at=self._world.clock.now))

@@ -10,7 +10,7 @@ from fault_world.checks.texts import object_of
 from fault_world.clock import SECOND
 from ganeti_steward.core.model.finding import LIVE_REPAIR
 from ganeti_steward.plugins.maintenance.engine.brake_case import is_under_repair
-from ganeti_steward.plugins.model.incident import ACTIONS
+from ganeti_steward.plugins.model.incident import ACTIONS, DEAD
 from ganeti_steward.plugins.model.waits import step_of
 
 if TYPE_CHECKING:
@@ -40,8 +40,11 @@ class Begun:
         """A daemon has recorded that a repair is begun."""
         if record.get("maintenance") or seen is None:
             return
-        self._is_reported(uuid, record, answers, seen)
-        self._has_lasted(uuid, record)
+        if record["action"] == DEAD:
+            self._is_silent(uuid, record, answers, seen)
+        else:
+            self._is_reported(uuid, record, answers, seen)
+            self._has_lasted(uuid, record)
         self._new.append((uuid, seen.at))
         self.is_no_storm(answers, seen)
 
@@ -62,6 +65,16 @@ class Begun:
             limit = life * SECOND
             text = f"{uuid} is begun for a report that is {age // SECOND} s old"
             self._require("reported", age <= limit, text)
+
+    def _is_silent(self, uuid: str, record: Row, answers: Answers, seen: Seen) -> None:
+        """No agent of the node has answered for as long as makes it dead."""
+        begin = seen.at - int(self._world.settings.dead_after * SECOND)
+        rounds = answers.in_rounds(record["node_name"], begin)
+        text = f"{uuid} is begun, and the agent of {record['node_name']} has answered"
+        answered = any(one.object for one in rounds)
+        self._require("dead", self._world.jumped > 0 or not answered, text)
+        text = f"{uuid} is begun, and the machine of {record['node_name']} answers"
+        self._require("dead", record["node_name"] in answers.gone, text)
 
     def _has_lasted(self, uuid: str, record: Row) -> None:
         """For the hold time, when it was decided: a slow round records that later."""

@@ -25,7 +25,7 @@ from ganeti_steward.plugins.maintenance.daemon.parts import Round
 from ganeti_steward.plugins.maintenance.engine.transitions import FORGOTTEN
 from ganeti_steward.plugins.maintenance.queue.submit import SUBMISSION_SOURCE
 from ganeti_steward.plugins.model.debts import DRAINED_TAG, HOME_TAG, SHUTDOWN_TAG
-from ganeti_steward.plugins.model.incident import JOB_SOURCE, Incident
+from ganeti_steward.plugins.model.incident import DEAD, JOB_SOURCE, Incident
 from ganeti_steward.plugins.model.routine import ROUTINE_SOURCE
 
 if TYPE_CHECKING:
@@ -137,7 +137,9 @@ class Checks:
         off = row["snodes"][0] in ganeti.off | self._off.get(submission, frozenset())
         permitted = off and self._world.settings.failover_unsynced
         # No check since has shown that the copies are not the same any more.
-        permitted |= ROUTINE_SOURCE in texts([operation]) and off and data.in_sync is True
+        incident = self.known().get(texts([operation]).get(JOB_SOURCE, ""), {})
+        by_check = ROUTINE_SOURCE in texts([operation]) or incident.get("action") == DEAD
+        permitted |= by_check and off and data.in_sync is True
         self.require("data-kept", permitted or not data.whole, f"{text} with an old copy")
 
     def remembered(self, operation: Operation, drained: set[str]) -> None:
@@ -236,7 +238,7 @@ class Checks:
             if uuid not in self.deleted:
                 self.reported.wrote(caller, uuid, state)
         if record["status"] == "pending" and caller.seen:
-            self.jobs.begun(uuid, record["node_name"], caller.seen)
+            self.jobs.begun(uuid, record, caller.seen)
         if uuid not in self.deleted:
             self._judge_record(uuid, before, record, caller)
             self._pending()

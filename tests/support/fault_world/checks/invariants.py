@@ -14,6 +14,9 @@ INVARIANTS: Final[Mapping[str, str]] = {
     "while a valid report of that node named a fault, or after a person "
     "confirmed that it is off, or requested its maintenance; and not before the report has lasted "
     "for hold-time.",
+    "dead": "The repair of a node of which nothing answers is begun only after its agent has not "
+    "answered for dead-after, and it is not switched off while another node has a DRBD connection "
+    "to it.",
     "one-master": "A daemon whose node is not the master any more hands nothing over after the "
     "next vote.",
     "accepted": "A record that a daemon has written, and no one else has changed since, "
@@ -66,8 +69,8 @@ INVARIANTS: Final[Mapping[str, str]] = {
     "planned-last": "No repair of an ill node waits for planned maintenance.",
     "runs-once": "No instance runs on two nodes.",
     "data-kept": "The daemon starts no instance from a copy that lacks what was written, unless "
-    "the other node has no power, and failover-unsynced permits it or, for routine work, the last "
-    "check found both copies in sync.",
+    "the other node has no power, and failover-unsynced permits it or, for routine work and a node "
+    "that is dead, the last check found both copies in sync.",
     "copies-kept": "No good copy of an instance's disks is given up while the instance itself "
     "could have left the ill node first, and none after which no good one is left.",
     "command-reported": "A repair command is begun only on the node that reports it, once for each "

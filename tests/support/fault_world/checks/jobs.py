@@ -11,8 +11,9 @@ from fault_world.checks.seen import repaired
 from fault_world.checks.tasks import OwnJob, Tasks, nanoseconds
 from fault_world.checks.texts import shown, texts
 from fault_world.clock import SECOND
+from ganeti_steward.core.model.finding import EVACUATE_FAILOVER
 from ganeti_steward.plugins.maintenance.queue.submit import SUBMISSION_SOURCE
-from ganeti_steward.plugins.model.incident import JOB_SOURCE, STOPPED_TAG
+from ganeti_steward.plugins.model.incident import DEAD, JOB_SOURCE, STOPPED_TAG
 from ganeti_steward.plugins.model.routine import ROUTINE_SOURCE
 
 if TYPE_CHECKING:
@@ -197,18 +198,20 @@ class Jobs:
         known = node not in self._unseen_since
         self._require("emptied", not (runs and running and known), f"{text}: {running} run on it")
 
-    def begun(self, incident: str, node: str, seen: Seen) -> None:
+    def begun(self, incident: str, record: Mapping[str, Any], seen: Seen) -> None:
         """A daemon has recorded that a repair is begun: whether its node reports a fault."""
         if incident in self._grounds:
             return
         settings = self._world.settings
         life = settings.report_max_age + 2 * settings.poll_interval + settings.poll_time_limit
-        last = self._reports.get(node)
+        last = self._reports.get(record["node_name"])
         limit = (life + self._world.jumped) * SECOND
         recent = last is not None and seen.at - last <= limit
         confirmed = incident in seen.confirmed
         requested = incident in self._world.checks.requested
-        self._grounds[incident] = recent or confirmed or requested
+        # That nothing of it has answered is judged when the repair is begun.
+        dead = record["action"] == DEAD
+        self._grounds[incident] = recent or confirmed or requested or dead
 
     def _target(self, own: OwnJob, effect: Effect, seen: Seen, text: str) -> None:
         target = effect.target
@@ -232,7 +235,11 @@ class Jobs:
         grounds = effect.out == {own.node} and self._grounds.get(own.incident, False)
         self._require("reported", grounds, text)
         record = self._world.checks.records.get(own.incident, {})
-        switched = self._world.settings.power_off and record.get("action") == "evacuate-failover"
+        by_itself = record.get("action") in (EVACUATE_FAILOVER, DEAD)
+        switched = self._world.settings.power_off and by_itself
+        if effect.powered and record.get("action") == DEAD:
+            linked = self._world.ganeti.linked(own.node)
+            self._require("dead", not linked, f"{text} while DRBD of it is connected to {linked}")
         if effect.powered and (record.get("maintenance") or {}).get("work") == "power":
             self._world.checks.reboots.requested(own.node, seen)
             switched = True

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from fault_world.checks.answers import NONE
 from fault_world.checks.texts import object_of
 from fault_world.clock import SECOND
-from ganeti_steward.plugins.model.incident import FAILED_TAG, READY_TAG
+from ganeti_steward.plugins.model.incident import ACTIONS, DEAD, FAILED_TAG, READY_TAG
 from ganeti_steward.plugins.model.task import AFTERWARDS
 
 if TYPE_CHECKING:
@@ -82,7 +82,8 @@ class Results:
             return
         if record["status"] == "failed":
             self._require("acknowledged", f"{FAILED_TAG}{uuid}" in self._tags, f"{uuid} is gone")
-        if record["status"] == "noted" and seen is not None and not record.get("maintenance"):
+        reported = not (record.get("maintenance") or record["action"] == DEAD)
+        if record["status"] == "noted" and seen is not None and reported:
             self._was_healthy(uuid, record, answers, seen)
 
     def _was_healthy(self, uuid: str, record: Row, answers: Answers, seen: Seen) -> None:
@@ -135,13 +136,12 @@ class Results:
 
         What was written to the configuration of an old master is not known here.
         """
-        severe = ("live-repair", "evacuate", "evacuate-failover")
-        own, checks = severe.index(record["action"]), self._world.checks
+        own, checks = ACTIONS.index(record["action"]), self._world.checks
         return any(
             one["node"] == record["node"]
             and (one["status"] == "completed" or uuid in checks.deleted)
             and not one.get("maintenance")
-            and severe.index(one["action"]) > own
+            and ACTIONS.index(one["action"]) > own
             for uuid, one in checks.records.items()
         )
 

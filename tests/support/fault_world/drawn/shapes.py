@@ -104,10 +104,11 @@ def _settings(random: Random, nodes: int) -> Maintd:
         round_interval=random.choice((30, 60)),
         command_time_limit=600,
         return_limit=random.choice((600, 1800)),
+        dead_after=random.choice((0, 60, 300)),
         power_off=random.random() < 0.4,
         failover_unsynced=random.random() < 0.3,
         final_role=random.choice(("offline", "drained")),
         hold_creations=random.random() < 0.4,
-        routine=("harep", "rebalance") if random.random() < 0.25 else (),
+        routine=random.choice(((), (), ("check-disks",), ("harep", "rebalance"))),
         blocked_limit=random.choice((60, 600)),
     )

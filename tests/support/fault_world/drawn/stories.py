@@ -302,6 +302,29 @@ STORIES: Final[Mapping[str, Sequence[Event]]] = {
         _ill("live-repair"),
         Event("record-deleted", (150, 200)),
     ),
+    "dead": (Event("loses-power", (60, 120), NODE, 3600),),
+    "dead, and comes back": (Event("loses-power", (60, 120), NODE),),
+    "dead for all that is known, and runs": (
+        Event("network-cut", (60, 120), NODE, 1800),
+        Event("noded-hangs", (0, 5), NODE, 1800),
+    ),
+    "dead for all that is known, and its peers are silent": (
+        Event("agent-silent", (60, 100), PEER, 1800),
+        Event("network-cut", (0, 60), NODE, 1800),
+    ),
+    "dead but for its machine": (
+        Event("agent-silent", (60, 100), NODE, 1800),
+        Event("noded-hangs", (0, 5), NODE, 1800),
+    ),
+    "dead one after the other": (
+        Event("loses-power", (60, 120), NODE, 1800),
+        Event("network-cut", (0, 300), OTHER, 1800),
+    ),
+    "dead, and its power stays": (
+        Event("power-stays", (0, 10), "", 900),
+        Event("network-cut", (60, 120), NODE, 1800),
+        Event("disk-degrades", (0, 10), COPIES),
+    ),
     "reports the same again": (
         Event("falls-ill", (0, 0), NODE, 300, "live-repair"),
         Event("daemon-killed", (20, 120)),
@@ -320,6 +343,7 @@ class Alone(NamedTuple):
 
 
 _SWITCHES_OFF: Final = {"power_off": True, "hold_time": 0}
+_DEAD: Final = {"dead_after": 60, "power_off": True, "poll_interval": 15}
 _REPAIRED: Final = {"routine": ("harep",), "failover_unsynced": False}
 #: Story -> what it needs.
 ALONE: Final[Mapping[str, Alone]] = {
@@ -346,6 +370,13 @@ ALONE: Final[Mapping[str, Alone]] = {
     "off with the only good copies, and given up": Alone(0.3, _REPAIRED),
     "off with good copies, and given up": Alone(0.3, _REPAIRED),
     "cannot be reached, and runs": Alone(0.2, {"hold_time": 0}),
+    "dead": Alone(0.4, _DEAD),
+    "dead, and comes back": Alone(0.4, _DEAD),
+    "dead for all that is known, and runs": Alone(0.3, _DEAD),
+    "dead for all that is known, and its peers are silent": Alone(0.3, _DEAD),
+    "dead but for its machine": Alone(0.3, _DEAD),
+    "dead one after the other": Alone(0.3, _DEAD),
+    "dead, and its power stays": Alone(0.4, _DEAD),
     "reports something else each minute": Alone(0.5, {"incident_pause": 60, "most_incidents": 1}),
 }
 
