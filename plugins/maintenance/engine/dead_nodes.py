@@ -20,8 +20,9 @@ from ganeti_steward.plugins.model.incident import DEAD, READY_TAG, Incident
 from ganeti_steward.plugins.model.world import Refused, Reported, Silent, World
 
 _SECOND: Final = 10**9
-#: ns after which DRBD has noticed that its peer is gone: it pings each ten seconds.
-_NOTICED: Final = 60 * _SECOND
+#: ns after which a report was certainly made when DRBD had noticed that its peer is gone: it pings
+#: each ten seconds, and the clock of the node that reports may be 150 s ahead.
+_NOTICED: Final = (60 + 150) * _SECOND
 
 #: What stands in the place of a diagnose object.
 _OBJECT: Final = canonical({"status": DEAD, "details": "nothing of the node answers"})
@@ -83,25 +84,33 @@ def apply_silence(ledger: Ledger) -> None:
         node.uuid: min(before.get(node.uuid, ledger.now), ledger.now) for node in silent
     }
     for incident in ledger.all(lambda one: one.action == DEAD):
-        node = ledger.world.nodes[incident.node]
-        if sign := sign_of_life(ledger.world, node):
-            if incident.active and not (incident.state.begun or incident.open):
-                # At once: it must not hold back what the node reports.
-                ledger.happen(incident.uuid, Event.HEALTHY, f"{sign} again")
-            else:
-                not_seen(ledger, incident, f"{sign} again")
-        elif incident.node in ledger.unanswered:
-            seen(ledger, incident)
+        _apply_known(ledger, incident)
     if ledger.config.dead_after:
         for node in silent:
             if not _is_known(ledger, node):
                 _suspect(ledger, node, silent)
 
 
+def _apply_known(ledger: Ledger, incident: Incident) -> None:
+    """Note whether what an incident is about is still so."""
+    node = ledger.world.nodes[incident.node]
+    sign = sign_of_life(ledger.world, node)
+    if incident.active and not (incident.state.begun or incident.open):
+        # At once: it must not hold back what the node reports.
+        linked, _ = links(ledger.world, node, incident.observed_since)
+        if life := sign or (linked and _runs(node, linked)):
+            ledger.happen(incident.uuid, Event.HEALTHY, life)
+    elif sign:
+        not_seen(ledger, incident, f"{sign} again")
+    elif incident.active and incident.node in ledger.unanswered:
+        seen(ledger, incident)
+
+
 def _is_known(ledger: Ledger, node: Node) -> bool:
     """Whether an incident of the node explains its silence, or is about it."""
     return any(
-        one.action == DEAD
+        # It may have answered since one ended, and be dead again.
+        (one.action == DEAD and (one.active or one.healthy_since is None))
         or (one.action == EVACUATE_FAILOVER and (one.active or one.state.result))
         or (one.maintenance and (one.state.under_repair or one.state.result))
         for one in ledger.incidents.values()
@@ -116,8 +125,7 @@ def _suspect(ledger: Ledger, node: Node, silent: list[Node]) -> None:
     linked, _ = links(ledger.world, node, since)
     what = f"nothing of {node.name} answers"
     if linked:
-        sentence = f"{what}, but it runs: DRBD is connected to it on {', '.join(linked)}"
-        ledger.hold(node.name, "silent", sentence, since=since)
+        ledger.hold(node.name, "silent", f"{what}, but {_runs(node, linked)}", since=since)
     elif len(silent) > 1:
         names = ", ".join(one.name for one in silent)
         sentence = f"nothing of {names} answers: this node or a network may be cut off"
@@ -127,6 +135,10 @@ def _suspect(ledger: Ledger, node: Node, silent: list[Node]) -> None:
         ledger.hold(node.name, "silent", sentence, since=since, until=until)
     else:
         ledger.add(_new_incident(node, since, ledger.now), f"nothing of node {node.name} answers")
+
+
+def _runs(node: Node, linked: list[str]) -> str:
+    return f"{node.name} runs: DRBD is connected to it on {', '.join(linked)}"
 
 
 def _new_incident(node: Node, since: int, now: int) -> Incident:

@@ -13,7 +13,7 @@ from worlds import NOW, changed, incident, instance, node, uuid_of, with_node, w
 from ganeti_steward.allocators.jobs.operations import failover
 from ganeti_steward.core.model.cluster import HYPERVISOR_FIGURES
 from ganeti_steward.core.model.opcodes import Job
-from ganeti_steward.plugins.model.incident import COMPLETED, DEAD, FAILED, NOTED, PENDING
+from ganeti_steward.plugins.model.incident import CANCELED, COMPLETED, DEAD, FAILED, NOTED, PENDING
 from ganeti_steward.plugins.model.operations import out_of_band, set_role
 from ganeti_steward.plugins.model.world import Observation, Refused, Reported, Silent
 
@@ -119,6 +119,17 @@ def test_what_shows_any_life_is_not_dead(sign: str) -> None:
     assert (dead(cluster), cluster.jobs) == ([], [])
 
 
+def test_it_is_forgotten_when_a_later_report_shows_a_connection() -> None:
+    cluster = dying(power_off=True)
+    cluster.config = cluster.config._replace(dead_after=30)
+    observe(cluster, "n3", healthy(ADDRESS))
+    cluster.round()
+    cluster.round(60)
+    assert (dead(cluster), cluster.jobs) == ([NOTED], [])
+    cluster.round(200)
+    assert (dead(cluster), cluster.jobs) == ([], [])
+
+
 @pytest.mark.parametrize("sign", LIFE)
 def test_it_is_forgotten_as_soon_as_it_shows_life(sign: str) -> None:
     cluster = dying()
@@ -151,7 +162,7 @@ def test_one_that_drbd_is_connected_to_runs() -> None:
         cluster.round(600)
     assert (dead(cluster), cluster.jobs) == ([], [])
     (sentence,) = cluster.sentences("silent")
-    assert sentence == "nothing of n2 answers, but it runs: DRBD is connected to it on n3"
+    assert sentence == "nothing of n2 answers, but n2 runs: DRBD is connected to it on n3"
 
 
 @pytest.mark.parametrize(
@@ -252,15 +263,36 @@ def test_nothing_is_switched_off_while_a_peer_may_be_connected(peer: Observation
 
 
 def test_a_report_from_before_the_peer_has_noticed_does_not_count() -> None:
+    """The clock of the peer may be 150 s ahead."""
     cluster = dying(power_off=True)
     cluster.config = cluster.config._replace(dead_after=30)
     cluster.round()
-    for _ in range(5):
+    for _ in range(20):
         cluster.round(10)
     assert (dead(cluster), cluster.jobs) == ([NOTED], [])
     cluster.round(10)
     cluster.round(10)
     assert cluster.jobs[0] == OFF
+
+
+@pytest.mark.parametrize("status", [FAILED, COMPLETED, CANCELED])
+@pytest.mark.parametrize("sign", ["", *LIFE])
+def test_it_is_noted_again_only_if_it_answered_since_the_last_time(status: str, sign: str) -> None:
+    tagged = status != CANCELED
+    before = incident("n2", DEAD, status=status, tagged=tagged)
+    cluster = dying()
+    cluster.config = cluster.config._replace(healthy_delay=10**5)
+    cluster.now = cluster.now._replace(incidents={before.uuid: before})
+    cluster.now = with_node(cluster.now, "n2", tags=frozenset({before.tag} if tagged else ()))
+    cluster.round()
+    if sign:
+        lives(cluster, sign)
+        cluster.round()
+        observe(cluster, "n2", GONE)
+        cluster.dies("n2")
+    for _ in range(3):
+        cluster.round(LIMIT)
+    assert dead(cluster).count(NOTED) == bool(sign)
 
 
 def test_another_one_falls_silent_before_it_is_switched_off() -> None:
