@@ -64,6 +64,8 @@ class Checks:
         """uuids of records that daemons deleted"""
         self._off: dict[str, frozenset[str]] = {}
         """id of a submission -> the nodes without power when it was handed over"""
+        self._out: dict[str, frozenset[str]] = {}
+        """submission -> nodes that were out of service for all that its daemon could know"""
         self.former: dict[str, Row] = {}
         """uuid -> what daemons had written to the records that people deleted"""
         self.requested: set[str] = set()
@@ -120,6 +122,7 @@ class Checks:
             self._world.narrate(f"submitted job {number}{whose}: {shown(job)}")
             submission = texts(job).get(SUBMISSION_SOURCE, "")
             self._off[submission] = frozenset(self._world.ganeti.off)
+            self._out[submission] = caller.seen.was_out if caller and caller.seen else frozenset()
         if caller:
             self.jobs.submitted(numbers, jobs, caller)
 
@@ -153,7 +156,9 @@ class Checks:
         if request is None:
             return
         row = ganeti.node(self.records[incident]["node_name"])
-        new = operation.get("drained") and row["name"] not in drained
+        # Where it is taken back after the cluster was read, no job can know.
+        known = self._out.get(texts([operation]).get(SUBMISSION_SOURCE, ""), frozenset[str]())
+        new = operation.get("drained") and row["name"] not in drained | known
         tags, wanted = row["tags"], DRAINED_TAG if new else ""
         if name := operation.get("instance_name"):
             one = ganeti.instance(name)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from fault_world.checks.texts import shown
 from fault_world.clock import SECOND
+from ganeti_steward.plugins.model.incident import DEAD
 from ganeti_steward.plugins.model.task import AFTERWARDS, PREPARATIONS
 
 if TYPE_CHECKING:
@@ -89,6 +90,9 @@ class Tasks:
         """Nothing moves off a node that can still get instances."""
         leaves = own.step == "move" and job[0]["OP_ID"] in _MOVES
         self._require("drained-first", not leaves or own.node in seen.was_out, text)
+        record = self._world.checks.records.get(own.incident, {})
+        if record.get("action") == DEAD and (leaves or own.step == "drain"):
+            self._require("dead", own.node in seen.was_offline, f"{text}, which is not offline")
 
     def _stops(self, own: OwnJob, job: Sequence[Operation], seen: Seen, text: str) -> None:
         """What can be migrated is not stopped."""

@@ -317,9 +317,10 @@ STORIES: Final[Mapping[str, Sequence[Event]]] = {
         Event("noded-hangs", (0, 5), NODE, 1800),
         Event("disk-degrades", (0, 10), COPIES),
     ),
-    "dead, and comes back without its power program": (
-        Event("power-stays", (0, 10), "", 900),
-        Event("loses-power", (60, 120), NODE, 500),
+    "dead for all that is known, and back": (
+        Event("power-stays", (0, 10), "", 1800),
+        Event("disk-degrades", (40, 50), COPIES),
+        Event("network-cut", (10, 60), NODE, 600),
     ),
     "dead one after the other": (
         Event("loses-power", (60, 120), NODE, 1800),
@@ -380,7 +381,7 @@ ALONE: Final[Mapping[str, Alone]] = {
     "dead for all that is known, and runs": Alone(0.3, _DEAD),
     "dead for all that is known, and its peers are silent": Alone(0.3, _DEAD),
     "dead but for its machine": Alone(0.4, _DEAD),
-    "dead, and comes back without its power program": Alone(0.4, _DEAD),
+    "dead for all that is known, and back": Alone(0.5, _DEAD),
     "dead one after the other": Alone(0.3, _DEAD),
     "dead, and its power stays": Alone(0.4, _DEAD),
     "reports something else each minute": Alone(0.5, {"incident_pause": 60, "most_incidents": 1}),
