@@ -15,11 +15,12 @@ import pytest
 import worlds
 from paths import DOCS
 from storage_worlds import OK, lvm, report
-from worlds import SECOND, incident, instance, node, uuid_of
+from worlds import SECOND, changed, incident, instance, node, uuid_of
 
 from ganeti_steward.core.builtins import BUILT_INS
 from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.config.parse import parse_config
+from ganeti_steward.core.model.cluster import HYPERVISOR_FIGURES
 from ganeti_steward.core.model.context import Context
 from ganeti_steward.core.model.finding import MISSING
 from ganeti_steward.core.model.job_state import SUCCESS, JobState
@@ -40,7 +41,7 @@ from ganeti_steward.plugins.maintenance.queue.disk_checks import Plugin as DiskC
 from ganeti_steward.plugins.maintenance.rebalance.plugin import Rebalancing
 from ganeti_steward.plugins.maintenance.repairs.planner import PluginPlanner
 from ganeti_steward.plugins.model.disks import DiskHealth
-from ganeti_steward.plugins.model.incident import MAINTENANCE, Incident, Maintenance
+from ganeti_steward.plugins.model.incident import DEAD, MAINTENANCE, Incident, Maintenance
 from ganeti_steward.plugins.model.operations import SET_NODE_PARAMS
 from ganeti_steward.plugins.model.storage import NodeStorage
 from ganeti_steward.plugins.model.task import RoutinePlan, Task
@@ -48,6 +49,8 @@ from ganeti_steward.plugins.model.world import Observation, Reported, Silent, Wo
 
 OFF: Final = "maintd:off"
 AUTOREPAIR: Final = "ganeti:watcher:autorepair:reinstall"
+#: A person confirms that n1 is off.
+STOPPED: Final = f"maintd:stopped:{incident('n1', DEAD).uuid}"
 SETTINGS: Final = Maintd(mode=ACT, hold_time=0, repair_storage=True)
 
 
@@ -84,6 +87,7 @@ SOURCES: Final = {
     "storage, missing": Source(report("/dev/sda"), lvm(closed=("/dev/sda",), volumes=[MISSING])),
     "example of steward_plan": Source(incident("n1").original, tags=("drain-only",)),
     "maintenance": Source(canonical({"status": MAINTENANCE})),
+    "dead": Source(canonical({"status": DEAD}), tags=(STOPPED,), status="ERROR_nodedown"),
     "harep": Source(routine="harep", roles={"drained": True}),
     "harep, lost": Source(routine="harep", roles={"offline": True}, status="ERROR_nodeoffline"),
     "check-disks": Source(routine="check-disks"),
@@ -131,6 +135,9 @@ def begin(source: Source, situation: str) -> World:
         if action == MAINTENANCE:
             seen["n1"], request = OK, Maintenance("refuse")
             known = [incident("n1", action, maintenance=request)]
+        if action == DEAD:
+            seen["n1"] = Silent(0, "the connection timed out", gone=True)
+            nodes[0] = changed(nodes[0], missing=HYPERVISOR_FIGURES)
     if situation == "silent":
         seen["n1"] = Silent(0, "no connection")
     made = worlds.world(
@@ -240,7 +247,7 @@ def forbidden(now: World, task: Task) -> list[str]:
     faults = [f"touches the whole cluster: {one}" for one in effects.whole]
     for name in effects.out:
         one = nodes[name]
-        begun = any(
+        begun = STOPPED in one.tags or any(
             i.node_name == name and (i.open or i.maintenance) for i in now.incidents.values()
         )
         if one.master:
@@ -262,7 +269,8 @@ def forbidden(now: World, task: Task) -> list[str]:
         one = now.instances[name]
         if OFF in one.tags:
             faults.append(f"instance {name} is excluded")
-        if name in effects.moved and nodes[one.primary].offline:
+        primary = nodes[one.primary]
+        if name in effects.moved and primary.offline and STOPPED not in primary.tags:
             faults.append(f"instance {name} may run twice")
     if effects.unchecked:
         faults.append(f"old data: {effects.unchecked}")
