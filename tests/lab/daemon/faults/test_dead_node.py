@@ -11,7 +11,7 @@ from ganeti_steward.plugins.model.incident import COMPLETED, DEAD, NOTED
 from ...cluster import tagged, until
 from ..maintained_lab import MaintainedLab
 from .breaking import power_program
-from .findings import all_well, data, during, ignores_consistency, says
+from .findings import all_well, during, ignores_consistency, says
 from .watched import Runs
 
 NODE: Final = "node2.lab"
@@ -70,7 +70,6 @@ def test_a_dead_node_waits_for_a_person(maintained: MaintainedLab, runs: Runs) -
     """The drbd instance comes back, too: the last check found both copies in sync."""
     lab = maintained
     lab.place(EXT, DRBD)
-    new = data(lab, "inst2.lab")[NODE]
     with lab.daemon(f"{SETTINGS}{CHECKS}"):
         until(lambda: "OP_INSTANCE_QUERY_DATA" in str(lab.rows("job", "ops")))
         with without_power(lab, NODE):
@@ -78,7 +77,6 @@ def test_a_dead_node_waits_for_a_person(maintained: MaintainedLab, runs: Runs) -
             incident = lab.incident(NODE)
             assert (incident.action, incident.status) == (DEAD, NOTED)
             during(ROUNDS, lambda: runs.now("inst1.lab") == runs.now("inst2.lab") == [], lab)
-            assert data(lab, "inst2.lab")["node3.lab"] == new
             lab.do(tagged("node", NODE, incident.stopped_tag))
             until(lambda: runs.now("inst2.lab") == ["node3.lab"])
             until(lambda: runs.now("inst1.lab") not in ([], [NODE]))
