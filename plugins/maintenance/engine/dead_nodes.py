@@ -7,16 +7,15 @@ noted, and where another node still has a DRBD connection to it, it runs.
 from __future__ import annotations
 
 from typing import Final
-from uuid import NAMESPACE_URL, uuid5
 
 from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.model.cluster import Node
 from ganeti_steward.core.model.finding import EVACUATE_FAILOVER
 from ganeti_steward.plugins.maintenance.engine.copies import COPIED
 from ganeti_steward.plugins.maintenance.engine.ledger import Ledger
-from ganeti_steward.plugins.maintenance.engine.observed import not_seen, seen
+from ganeti_steward.plugins.maintenance.engine.observed import new_incident, not_seen, seen
 from ganeti_steward.plugins.maintenance.engine.transitions import Event
-from ganeti_steward.plugins.model.incident import DEAD, READY_TAG, Incident
+from ganeti_steward.plugins.model.incident import DEAD, Incident
 from ganeti_steward.plugins.model.world import Refused, Reported, Silent, World
 
 _SECOND: Final = 10**9
@@ -134,25 +133,9 @@ def _suspect(ledger: Ledger, node: Node, silent: list[Node]) -> None:
         sentence = f"{what}: after {limit:g} s of that it is noted as dead"
         ledger.hold(node.name, "silent", sentence, since=since, until=until)
     else:
-        ledger.add(_new_incident(node, since, ledger.now), f"nothing of node {node.name} answers")
+        incident = new_incident(node, _OBJECT, DEAD, what, ledger.now)
+        ledger.add(incident._replace(observed_since=since), what)
 
 
 def _runs(node: Node, linked: list[str]) -> str:
     return f"{node.name} runs: DRBD is connected to it on {', '.join(linked)}"
-
-
-def _new_incident(node: Node, since: int, now: int) -> Incident:
-    uuid = str(uuid5(NAMESPACE_URL, f"{node.uuid} {now} {DEAD}"))
-    return Incident(
-        uuid,
-        node.uuid,
-        node.name,
-        _OBJECT,
-        DEAD,
-        tag=READY_TAG + uuid,
-        first_seen=now,
-        observed_since=since,
-        changed=now,
-        progressed=now,
-        note=f"nothing of node {node.name} answers",
-    )

@@ -296,26 +296,28 @@ def _apply_report(ledger: Ledger, node: Node, report: Reported) -> None:
         else:
             not_seen(ledger, incident, f"node {incident.node_name} reports {report.status} instead")
     if report.needs_repair and not known and may_open(ledger, node, report):
-        incident = _new_incident(node, report, ledger.now)
+        note = f"node {node.name} reports {report.status}"
+        incident = new_incident(node, report.original, report.status, note, ledger.now)
         note_opened(ledger, incident)
-        ledger.add(incident, f"node {node.name} reports {report.status}")
+        ledger.add(incident, note)
 
 
-def _new_incident(node: Node, report: Reported, now: int) -> Incident:
+def new_incident(node: Node, original: bytes, action: str, note: str, now: int) -> Incident:
+    """An incident that begins ``now`` (ns since the epoch); the other arguments: see `Incident`."""
     # Derived, not random: the same world gives the same decision.
-    uuid = str(uuid5(NAMESPACE_URL, f"{node.uuid} {now} {report.original.decode()}"))
+    uuid = str(uuid5(NAMESPACE_URL, f"{node.uuid} {now} {original.decode()}"))
     return Incident(
         uuid,
         node.uuid,
         node.name,
-        report.original,
-        report.status,
+        original,
+        action,
         tag=READY_TAG + uuid,
         first_seen=now,
         observed_since=now,
         changed=now,
         progressed=now,
-        note=f"node {node.name} reports {report.status}",
+        note=note,
     ).bounded()
 
 
