@@ -1,9 +1,10 @@
 """Shadows: further allocators whose answers are only compared with the given one, and logged.
 
 Ganeti waits for the allocator's process to end.  So the shadows run in a process of their
-own, which is started when the answer has been written, shares no descriptor and no session
-with it, and has a low priority.  Only one such process runs at a time on a machine; a
-request that arrives meanwhile is not compared.  A comparison is one line of the log:
+own, which is started when the answer has been written.  It has a session of its own and a low
+priority, and of the allocator's descriptors it keeps the log only.  Only one such process runs at
+a time on a machine; a request that arrives meanwhile is not compared.  A comparison is one line
+of the log:
 
     shadow=NAME request=TYPE name=INSTANCE same=no ours=a/b theirs=c/d score=OURS/THEIRS ms=N
 """
@@ -15,12 +16,11 @@ import logging
 import os
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from ganeti_steward.core import log
 from ganeti_steward.core.config.load import config_path
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import PluginError
@@ -31,6 +31,7 @@ from ganeti_steward.core.json_reader import quoted
 from ganeti_steward.core.model.answer import Answer, Outcome, Refusal
 from ganeti_steward.core.model.options import Options
 from ganeti_steward.core.model.requests import TYPE_NAMES, Allocate, Relocate, Request
+from ganeti_steward.core.process import forked
 from ganeti_steward.plugins.shadow.config import Shadow
 
 if TYPE_CHECKING:
@@ -52,32 +53,21 @@ def start(config: Config, raw: bytes, options: Options, answer: bytes) -> None:
     if not config.section(Shadow).chains or not _log.isEnabledFor(logging.INFO):
         return
     try:
-        if os.fork():
-            return
+        forked.fork(partial(_compare_apart, config, raw, options, answer))
     except OSError as err:
         _log.warning("the shadows cannot be called: %s", err.strerror)
-        return
+
+
+def _compare_apart(config: Config, raw: bytes, options: Options, answer: bytes) -> None:
+    """Have only the log in common with the parent: no pipe of Ganeti's may stay open."""
     try:
-        _detach(config)
+        forked.detach((), os.open(os.devnull, os.O_RDWR))
+        forked.reset_signals()
+        os.chdir("/")
+        os.nice(19)
         _compare_alone(config, raw, options, answer)
     except Exception:
         _log.exception("the shadows cannot be called")
-    finally:
-        # Nothing of what the parent would do at its end.
-        os._exit(0)
-
-
-def _detach(config: Config) -> None:
-    """Have nothing in common with the parent: no pipe of Ganeti's may stay open."""
-    nowhere = os.open(os.devnull, os.O_RDWR)
-    for name in os.listdir("/proc/self/fd"):
-        # Not closed: code that still holds a descriptor must not write to a newer file.
-        with suppress(OSError):
-            os.dup2(nowhere, int(name))
-    os.setsid()
-    os.chdir("/")
-    os.nice(19)
-    log.set_up(config.log.file, config.log.level)
 
 
 def _compare_alone(config: Config, raw: bytes, options: Options, answer: bytes) -> None:
