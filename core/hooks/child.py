@@ -100,23 +100,20 @@ class Received:
         """The next whole message, None while it is not there; raises BadMessageError."""
         try:
             content = self._frames.next()
+            return None if content is None else _message(content)
         except ValueError as err:
             raise BadMessageError(str(err)) from None
-        return None if content is None else _message(content)
 
 
-def _message(body: bytes) -> Message:
+def _message(content: bytes) -> Message:
     try:
-        check_nesting(body)
-        data = orjson.loads(body)
+        check_nesting(content)
+        data = orjson.loads(content)
     except ValueError:
-        raise BadMessageError("it is no JSON") from None
-    try:
-        # What a type checker does not know: a union is a type, too.
-        kind: Any = Message
-        message: Message = from_json(kind, data)
-    except ValueError as err:
-        raise BadMessageError(str(err)) from None
+        raise ValueError("it is no JSON") from None
+    # What a type checker does not know: a union is a type, too.
+    kind: Any = Message
+    message: Message = from_json(kind, data)
     return message
 
 

@@ -49,9 +49,11 @@ def call(plugin: str, limit: float, function: Callable[..., _T], /, **arguments:
     PluginError of an inner call passes through.  Outside the main thread there is no limit.
     """
     try:
-        if _reporter:
-            return _reported(_reporter, plugin, limit, function, arguments)
-        return _with_alarm(limit, function, arguments)
+        end = _begin(plugin, limit)
+        try:
+            return function(**arguments)
+        finally:
+            end()
     except PluginError:
         raise
     except _TimeIsUp:
@@ -64,31 +66,22 @@ def call(plugin: str, limit: float, function: Callable[..., _T], /, **arguments:
         raise PluginError(plugin, f"failed: {sentence(err)}") from err
 
 
-def _reported(
-    reporter: Reporter,
-    plugin: str,
-    limit: float,
-    function: Callable[..., _T],
-    arguments: dict[str, object],
-) -> _T:
-    reporter.begin(plugin, limit)
-    try:
-        return function(**arguments)
-    finally:
-        reporter.end()
-
-
-def _with_alarm(limit: float, function: Callable[..., _T], arguments: dict[str, object]) -> _T:
+def _begin(plugin: str, limit: float) -> Callable[[], object]:
+    """Report a call, or set the alarm of the outermost one; what is called at its end."""
+    if _reporter:
+        _reporter.begin(plugin, limit)
+        return _reporter.end
     nested = signal.getitimer(signal.ITIMER_REAL)[0] > 0
     if nested or threading.current_thread() is not threading.main_thread():
-        return function(**arguments)
+        return lambda: None
     previous = signal.signal(signal.SIGALRM, _ring)
     signal.setitimer(signal.ITIMER_REAL, limit)
-    try:
-        return function(**arguments)
-    finally:
+
+    def end() -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, previous)
+
+    return end
 
 
 def _ring(number: int, frame: FrameType | None) -> NoReturn:
