@@ -25,10 +25,9 @@ _ANNOTATE: Final = "steward_annotate"
 _log = logging.getLogger(__name__)
 
 
-def invoke(implementation: HookImpl, **arguments: object) -> Any:
-    """Call one implementation with those arguments it takes; raises whatever it raises."""
-    wanted = {name: arguments[name] for name in implementation.argnames}
-    return implementation.function(**wanted)
+def wanted(implementation: HookImpl, **arguments: object) -> dict[str, Any]:
+    """Those arguments of a hook that one implementation takes."""
+    return {name: arguments[name] for name in implementation.argnames}
 
 
 def call(implementation: HookImpl, limit: float, **arguments: object) -> Any:
@@ -37,9 +36,10 @@ def call(implementation: HookImpl, limit: float, **arguments: object) -> Any:
     A generator is run to its end within the limit.
     """
     name, hook = implementation.plugin_name, implementation.function.__name__
+    taken = wanted(implementation, **arguments)
 
     def collected() -> object:
-        result = invoke(implementation, **arguments)
+        result = implementation.function(**taken)
         return list(result) if isinstance(result, Iterator) else result
 
     _log.debug("plugin=%s hook=%s called", name, hook)

@@ -15,7 +15,7 @@ from ganeti_steward.core.iallocator.message import read_parsed
 from ganeti_steward.core.iallocator.request_types import TYPES
 from ganeti_steward.core.model.answer import Answer, Outcome, Refusal
 from ganeti_steward.core.model.cluster_reader import parse
-from ganeti_steward.core.model.requests import TYPE_NAMES, MultiAllocate
+from ganeti_steward.core.model.requests import MultiAllocate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -131,67 +131,43 @@ def _noted(outcome: Outcome, members: Members) -> Outcome:
 
 
 def _ask_chain(question: Question, members: Members, started: float) -> Outcome:
+    """The first full answer; else the best of those in part, or all refusals in one."""
     chain = question.config.chain(question.type_name)
-    outcomes = _Outcomes(question.request, members)
+    partial: list[Answer] = []
+    refusals: list[Refusal] = []
+    reasons: list[str] = []
+    outcome: Outcome | None
     for at, name in enumerate(chain):
         left = started + CHAIN_LIMIT - time.monotonic()
         limit = fair_share(question.config.allocators.time_limit, left, len(chain) - at)
-        outcome = outcomes.of(name, limit)
-        if isinstance(outcome, Answer) and not _not_placed(outcome, question.request):
-            return outcome
+        try:
+            outcome, owner = members.outcome(name, limit), f"{name}: "
+        except PluginError as err:
+            outcome, owner = _failed(err), ""
+        if isinstance(outcome, Answer):
+            if not left_out(outcome, question.type_name):
+                return outcome
+            partial.append(outcome)
+        elif outcome is not None:
+            refusals.append(outcome)
+            reasons.append(f"{owner}{outcome.info}")
         if outcome is not None and at + 1 < len(chain):
             _log.info(
                 "allocator=%s gave no full answer, the next one is called: %s", name, outcome.info
             )
-    return outcomes.combined(chain)
+    if partial:
+        return min(partial, key=lambda answer: left_out(answer, question.type_name))
+    if not refusals:
+        return Refusal(f"no allocator takes this request (called: {', '.join(chain)})")
+    if len(refusals) == 1:
+        return refusals[0]
+    # Where the fault is a plugin's that all of them need, it has been found several times.
+    return Refusal("; ".join(dict.fromkeys(reasons)), refusals[-1].explanations)
 
 
 def fair_share(limit: float, left: float, members: int) -> float:
     """Seconds for the next of so many members; what one leaves, those after it have more."""
     return min(limit, max(left, 1.0) / members)
-
-
-class _Outcomes:
-    """The outcomes of the members that did not answer in full."""
-
-    def __init__(self, request: Request, members: Members) -> None:
-        self._request, self._members = request, members
-        self._partial: list[Answer] = []
-        self._refusals: list[Refusal] = []
-        self._reasons: list[str] = []
-
-    def of(self, name: str, limit: float) -> Outcome | None:
-        """The outcome of one member, which is kept; ``limit`` in seconds."""
-        outcome: Outcome | None
-        try:
-            outcome = self._members.outcome(name, limit)
-        except PluginError as err:
-            outcome = _failed(err)
-            self._reasons.append(outcome.info)
-        else:
-            if isinstance(outcome, Refusal):
-                self._reasons.append(f"{name}: {outcome.info}")
-        if isinstance(outcome, Answer):
-            self._partial.append(outcome)
-        elif outcome is not None:
-            self._refusals.append(outcome)
-        return outcome
-
-    def combined(self, chain: tuple[str, ...]) -> Outcome:
-        """The best of the answers in part, or all refusals in one."""
-        if self._partial:
-            return min(self._partial, key=lambda answer: _not_placed(answer, self._request))
-        if not self._refusals:
-            return Refusal(f"no allocator takes this request (called: {', '.join(chain)})")
-        if len(self._refusals) == 1:
-            return self._refusals[0]
-        # Where the fault is a plugin's that all of them need, it has been found several times.
-        reasons = "; ".join(dict.fromkeys(self._reasons))
-        return Refusal(reasons, self._refusals[-1].explanations)
-
-
-def _not_placed(answer: Answer, request: Request) -> int:
-    return left_out(answer, TYPE_NAMES[type(request)])
 
 
 def _failed(err: PluginError) -> Refusal:

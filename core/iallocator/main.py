@@ -19,9 +19,9 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import logging
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, Final, NoReturn
+from typing import Final, NoReturn
 
 from ganeti_steward.core import builtins, log
 from ganeti_steward.core.config.load import config_path, load_config
@@ -31,7 +31,7 @@ from ganeti_steward.core.iallocator.dispatch import answer_parsed, left_out
 from ganeti_steward.core.iallocator.history import About, Call, about, record
 from ganeti_steward.core.iallocator.message import write_answer
 from ganeti_steward.core.model.cluster_reader import parse
-from ganeti_steward.core.model.options import Options, parse_cluster_options
+from ganeti_steward.core.model.options import parse_cluster_options
 from ganeti_steward.core.records import NamedTuple
 from ganeti_steward.core.safe_files import UnsafeFile, read_in_time, read_limited
 from ganeti_steward.core.version import VERSION
@@ -114,7 +114,9 @@ def run() -> int:
         chosen = parse_cluster_options(options)
         message = parse(raw)
         what = about(message)
-        done = _answer(message, raw, chosen, config)
+        outcome = answer_parsed(message, raw, chosen, config, explain=False)
+        left = left_out(outcome, message["request"]["type"])
+        done = _Done(EXIT_OK, write_answer(outcome), left)
     except StewardError as err:
         done = _failed(str(err))
     except Exception as err:
@@ -165,12 +167,6 @@ def _read(files: Sequence[str]) -> bytes:
         raise BadInput([f"{name}: {err.reason}"]) from None
     except (OSError, ValueError) as err:
         raise BadInput([f"{name}: {reason_of(err)}"]) from None
-
-
-def _answer(message: Mapping[str, Any], raw: bytes, options: Options, config: Config) -> _Done:
-    outcome = answer_parsed(message, raw, options, config, explain=False)
-    left = left_out(outcome, message["request"]["type"])
-    return _Done(EXIT_OK, write_answer(outcome), left)
 
 
 def _write(answer_to: int, done: _Done) -> _Done:

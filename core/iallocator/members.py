@@ -72,7 +72,7 @@ def opened(question: Question) -> Iterator[Members]:
         return
     from ganeti_steward.core.hooks.isolation import Isolated  # not on the path without plugins
 
-    with Isolated(partial(_serve, question), names) as child:
+    with Isolated(partial(_Served, question), names) as child:
         yield _InChild(question, child)
 
 
@@ -89,17 +89,17 @@ class _Here:
         self._rules = PluginRules(self._plugins, question.config, question.request)
 
     def outcome(self, name: str, limit: float) -> Outcome | None:
-        return _checked(name, self._question, self._outcome(name, limit))
-
-    def _outcome(self, name: str, limit: float) -> object:
         request, cluster, _, options, explain, _ = self._question
+        found: object
         if name.startswith(COMMAND_PREFIX):
-            return _program(name, self._question, limit)
-        implementation = self._plugins.implementation(name, HOOKS[self._question.type_name])
-        if fault := self._closed():
-            return Refusal(fault)
-        context = Context(options, self._rules, explain)
-        return call(implementation, limit, request=request, cluster=cluster, context=context)
+            found = _program(name, self._question, limit)
+        else:
+            implementation = self._plugins.implementation(name, HOOKS[self._question.type_name])
+            if fault := self._closed():
+                return Refusal(fault)
+            context = Context(options, self._rules, explain)
+            found = call(implementation, limit, request=request, cluster=cluster, context=context)
+        return _checked(name, self._question, found)
 
     def _closed(self) -> str:
         """Why site rules let no instance of the cluster move, where moves are wanted."""
@@ -128,14 +128,14 @@ class _InChild:
         if name.startswith(COMMAND_PREFIX):
             return _checked(name, self._question, _program(name, self._question, limit))
         given = self._child.ask(_Served.outcome, name, limit)
+        if given is None:
+            return None
+        outcome = given.outcome
+        if self._question.explain:
+            explanations = self._child.ask(_Served.explanations, kind=_explained())
+            outcome = outcome._replace(explanations=explanations)
         # The child has checked it; a plugin can send what it likes in the child's name.
-        return None if given is None else _checked(name, self._question, self._outcome(given))
-
-    def _outcome(self, given: _Given) -> Outcome:
-        if not self._question.explain:
-            return given.outcome
-        explanations = self._child.ask(_Served.explanations, kind=_explained())
-        return given.outcome._replace(explanations=explanations)
+        return _checked(name, self._question, outcome)
 
     def annotating(self) -> list[str]:
         return self._child.ask(_Served.annotating)
@@ -203,10 +203,6 @@ class _Served:
     def notes(self, name: str, outcome: _Given) -> list[str]:
         """As `Members.notes`."""
         return self._members.notes(name, outcome.outcome)
-
-
-def _serve(question: Question) -> _Served:
-    return _Served(question)
 
 
 def _program(name: str, question: Question, limit: float) -> Outcome:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, cast
 from ganeti_steward.core.builtins import COLLECTORS, built_in
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import PluginError
-from ganeti_steward.core.hooks.calls import invoke
+from ganeti_steward.core.hooks.calls import wanted
 from ganeti_steward.core.hooks.manager import Plugins
 from ganeti_steward.core.model.finding import CheckResult, Unknown
 from ganeti_steward.diagnose.config.sections import RESERVED, Diagnose, Nagios
@@ -106,8 +106,8 @@ def _plugin_results(
     own = _own_name(implementation.plugin)
     if own != name and is_own_name(own, taken):
         yield OwnName(str(own))
-    results = cast("Iterable[CheckResult] | None", invoke(implementation, machine=node))
-    yield from results or ()
+    found = implementation.function(**wanted(implementation, machine=node))
+    yield from cast("Iterable[CheckResult] | None", found) or ()
 
 
 def _own_name(plugin: object) -> object:
