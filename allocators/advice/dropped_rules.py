@@ -120,18 +120,15 @@ def _dropped(case: Case, tried: Suggestion, trier: Trier) -> str:
 def _refusing(outcome: Outcome, nodes: tuple[str, ...]) -> list[str]:
     """What an explanation has against these nodes, primary first."""
     found = dict[str, None]()
+    roles = {*zip(("primary", "secondary"), nodes, strict=False)}
     for one in outcome.explanations:
         for group in one.groups if isinstance(one, Explanation) else ():
             found |= {
                 f"{verdict.node}: {verdict.rule}, {verdict.reason}": None
                 for verdict in group.nodes
-                if verdict.reason and (verdict.role, verdict.node) in _roles(nodes)
+                if verdict.reason and (verdict.role, verdict.node) in roles
             }
             for place in group.places:
                 if place.nodes == nodes:
                     found |= dict.fromkeys(place.capacity)
     return list(found)
-
-
-def _roles(nodes: tuple[str, ...]) -> set[tuple[str, str]]:
-    return set(zip(("primary", "secondary"), nodes, strict=False))

@@ -46,9 +46,9 @@ def other_limits(case: Case, trier: Trier) -> Iterator[Suggestion]:
 def _changes(case: Case, group: Group) -> Iterator[tuple[str, Group]]:
     """The group with a policy that allows the instances, and as its target."""
     instances = instances_of(case)
-    policy = group.policy
+    policy, nodes = group.policy, case.cluster.nodes
+    exclusive = any(node.exclusive_storage for node in nodes if node.group == group.uuid)
     for at, pair in enumerate(policy.minmax):
-        exclusive = _exclusive(case.cluster, group)
         wider, parts = _widened(pair, instances, exclusive)
         if parts:
             pairs = (*policy.minmax[:at], wider, *policy.minmax[at + 1 :])
@@ -62,10 +62,6 @@ def _changes(case: Case, group: Group) -> Iterator[tuple[str, Group]]:
     if isinstance(case.request, ChangeGroup) and group.alloc_policy == "unallocable":
         text = f"with another alloc_policy of group {group.name} than unallocable"
         yield text, group._replace(alloc_policy="last_resort")
-
-
-def _exclusive(cluster: Cluster, group: Group) -> bool:
-    return any(node.exclusive_storage for node in cluster.nodes if node.group == group.uuid)
 
 
 class _Bound(NamedTuple):
@@ -179,9 +175,10 @@ def more_nodes(case: Case, trier: Trier) -> Iterator[Suggestion]:
     """The first group in which another node like its best one is enough; else another group."""
     cluster = case.cluster
     for group in cluster.groups:
-        best = _best_node(cluster, group)
-        if best is None:
+        nodes = _usable(cluster, group)
+        if not nodes:
             continue
+        best = nodes[-1]
         changed = _with_node(case, _empty(best, cluster))
         if trier.succeeds(changed):
             what = f"one node more in group {group.name} like {best.name} ({_size(best)})"
@@ -216,11 +213,6 @@ def _usable(cluster: Cluster, group: Group) -> list[Node]:
         if node.group == group.uuid and node.usable and not node.missing
     ]
     return sorted(found, key=lambda node: (node.total_memory, node.total_disk, node.total_cpus))
-
-
-def _best_node(cluster: Cluster, group: Group) -> Node | None:
-    usable = _usable(cluster, group)
-    return usable[-1] if usable else None
 
 
 def _empty(node: Node, cluster: Cluster) -> Node:

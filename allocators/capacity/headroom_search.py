@@ -234,13 +234,9 @@ def widen(headroom: Headroom, placed: list[NodePair], bound: int) -> None:
             effort -= tries
             if two:
                 placed.remove(pair)
-                placed += [*two, *_direct(headroom)]
+                # What fits by itself now comes with it.
+                placed += [*two, *greedy(headroom, RoomCosts(headroom, 0.5))]
                 gained = True
-
-
-def _direct(headroom: Headroom) -> list[NodePair]:
-    """Whatever fits by itself now."""
-    return greedy(headroom, RoomCosts(headroom, 0.5))
 
 
 def _two_for_one(headroom: Headroom, pair: NodePair) -> tuple[list[NodePair], int]:

@@ -111,7 +111,10 @@ def run(options: argparse.Namespace) -> int:
             runs = [sizes.Filling("requested", sizes.fill(counter.count, cluster, request))]
         else:
             sized = _sized(instance, template, source)
-            runs = sizes.policy_runs(_sizes(options), cluster, groups, sized, counter.count)
+            chosen = sizes.PolicySizes(
+                options.only, _spec(options.standard_alloc), _spec(options.tiered_alloc)
+            )
+            runs = sizes.policy_runs(chosen, cluster, groups, sized, counter.count)
     if options.plot is not None:
         _plot(cluster, runs, options.plot, arguments)
     if options.json:
@@ -168,12 +171,6 @@ class _Counter:
         self._counted += 1
         result: Any = outcome.result
         return dict(result)
-
-
-def _sizes(options: argparse.Namespace) -> sizes.PolicySizes:
-    return sizes.PolicySizes(
-        options.only, _spec(options.standard_alloc), _spec(options.tiered_alloc)
-    )
 
 
 def _spec(text: str | None) -> Spec | None:

@@ -74,7 +74,9 @@ def _why(instance: Instance, cluster: Cluster, request: Balance, *, secondary: b
     if instance.name in request.exclude:
         return "--exclude-instances names it"
     nodes = [cluster.node(name) for name in instance.nodes]
-    silent = [node.name for node in nodes if node.silent or _lacks_disk(node, instance)]
+    silent = [
+        node.name for node in nodes if node.silent or (instance.local and node.lacks_disk_figures)
+    ]
     if silent:
         return f"{silent[0]} does not report its figures"
     if secondary and not request.disk_moves:
@@ -84,7 +86,3 @@ def _why(instance: Instance, cluster: Cluster, request: Balance, *, secondary: b
     if not any(node.usable for node in nodes) and instance.template == "drbd":
         return "both its nodes are unusable"
     return "no move is allowed that helps, or a limit of the plan is reached"
-
-
-def _lacks_disk(node: Node, instance: Instance) -> bool:
-    return instance.local and node.lacks_disk_figures

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ganeti_steward.allocators.jobs.operations import moves_result
 from ganeti_steward.allocators.moves import best_move
-from ganeti_steward.allocators.moves.planning import MovePlan, Planner
+from ganeti_steward.allocators.moves.planning import Planner
 from ganeti_steward.allocators.placement.info import disk_note, group_refusal
 from ganeti_steward.allocators.rules.move_kinds import job
 from ganeti_steward.allocators.score.plan_score import PlanScore
@@ -48,28 +48,15 @@ def move_all(state: State, tasks: Sequence[best_move.MoveTask], context: Context
     ]
     text = f"{len(failed)} instances failed to move and {len(moved)} were moved successfully"
     info = "; ".join([text, *(f"{name}: {reason}" for name, reason in failed)])
-    return Answer(
-        moves_result(moved, failed, jobs),
-        info + _disk_note(state, tasks),
-        _explained(state, tasks, plan, search) if context.explain else (),
-    )
+    instances = (task.resident.demand.instance for task in tasks)
+    info += max((disk_note(state.frame, one) for one in instances), default="")
+    explanations: tuple[Explanation, ...] = ()
+    if context.explain:
+        # Not on Ganeti's path.
+        from ganeti_steward.allocators.moves.explain import explain_plan
 
-
-def _explained(
-    state: State,
-    tasks: Sequence[best_move.MoveTask],
-    plan: MovePlan,
-    search: best_move.BestMoveSearch,
-) -> tuple[Explanation, ...]:
-    # Not on Ganeti's path.
-    from ganeti_steward.allocators.moves.explain import explain_plan
-
-    return explain_plan(state, tasks, plan, search)
-
-
-def _disk_note(state: State, tasks: Sequence[best_move.MoveTask]) -> str:
-    notes = (disk_note(state.frame, task.resident.demand.instance) for task in tasks)
-    return max(notes, default="")
+        explanations = explain_plan(state, tasks, plan, search)
+    return Answer(moves_result(moved, failed, jobs), info, explanations)
 
 
 def refusal(tried: best_move.TriedMoves) -> str:

@@ -256,7 +256,7 @@ class Selection:
             if len(self._made.found) == most:
                 break
             left = self._made.without(at, self._tasks[at])
-            if self._is_free(at, planned):
+            if self._used.isdisjoint(self._nodes(at, planned)):
                 if self._search.confirms(left, self._tasks[at], planned):
                     self._make(at, left, planned)
             elif (other := self._other(at, left)) and self._completes(at, left, other):
@@ -269,9 +269,6 @@ class Selection:
 
     def _nodes(self, at: int, found: best_move.MoveChoice) -> set[int]:
         return {*self._tasks[at].resident.nodes, *found.nodes} - {-1, self._left}
-
-    def _is_free(self, at: int, found: best_move.MoveChoice) -> bool:
-        return self._used.isdisjoint(self._nodes(at, found))
 
     def _other(self, at: int, left: State) -> best_move.MoveChoice | None:
         """The best move to nodes that are not used yet."""

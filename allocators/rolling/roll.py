@@ -15,7 +15,7 @@ from ganeti_steward.core.model.context import Context
 from ganeti_steward.core.model.site_rules import NoSiteRules
 
 if TYPE_CHECKING:
-    from ganeti_steward.core.model.cluster import Cluster, Instance, Node
+    from ganeti_steward.core.model.cluster import Cluster, Instance
     from ganeti_steward.core.model.site_rules import SiteRules
 
 
@@ -85,15 +85,11 @@ def plan_roll(
 
     The same input gives the same plan.
     """
-    out = {name: why for name in names if (why := _left_out(cluster.node(name)))}
+    out = {name: "it is offline" for name in names if cluster.node(name).offline}
     nodes = [name for name in dict.fromkeys(names) if name not in out]
     search = _RollPlanner(options, site_rules)
     rounds, impossible = search.planned(cluster, nodes)
     return Roll(tuple(_master_last(cluster, rounds)), tuple(impossible), tuple(out.items()))
-
-
-def _left_out(node: Node) -> str:
-    return "it is offline" if node.offline else ""
 
 
 class _RollPlanner:

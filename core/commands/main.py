@@ -80,7 +80,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _main(arguments: Sequence[str] | None) -> int:
-    _use_log_file()
+    logger = logging.getLogger("ganeti_steward")
+    if not logger.handlers:
+        logger.addHandler(_LogFileOnDemand())
     given = list(sys.argv[1:] if arguments is None else arguments)
     word = next((word for word in given if not word.startswith("-")), "")
     try:
@@ -104,12 +106,6 @@ def _main(arguments: Sequence[str] | None) -> int:
             # The program ends: Python does not search all of it for garbage once more.
             gc.freeze()
     return status
-
-
-def _use_log_file() -> None:
-    logger = logging.getLogger("ganeti_steward")
-    if not logger.handlers:
-        logger.addHandler(_LogFileOnDemand())
 
 
 def _run(given: Sequence[str], word: str) -> int:

@@ -102,18 +102,10 @@ class Pinned(HTTPAdapter):
         """What requests calls to make its pool of connections."""
         if self._fingerprint is not None:
             more["assert_fingerprint"] = self._fingerprint
-            more["ssl_context"] = _lenient_context()
+            # Python 3.13 and newer refuse Ganeti's own certificate, which has no extensions.
+            context = more["ssl_context"] = create_urllib3_context()
+            context.verify_flags &= ~ssl.VERIFY_X509_STRICT
         super().init_poolmanager(*arguments, **more)
-
-
-def _lenient_context() -> ssl.SSLContext:
-    """Settings that accept Ganeti's own certificate, which has no extensions.
-
-    Python 3.13 and newer refuse such a certificate by default.
-    """
-    context = create_urllib3_context()
-    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
-    return context
 
 
 def own_fingerprint(path: str) -> str | None:

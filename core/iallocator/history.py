@@ -88,7 +88,8 @@ def record(config: History, call: Call, request: bytes, answer: bytes, cluster: 
             with open(os.path.join(new, file), "wb", opener=_private) as handle:
                 handle.write(content)
         os.rename(new, os.path.join(config.directory, name))
-        _drop_old(config, call.started)
+        for old in [*_old(config), *_abandoned(config, call.started)]:
+            _discard(os.path.join(config.directory, old))
     except (OSError, ValueError) as err:
         _discard(new)
         raise StewardError(f"history {config.directory}: {reason_of(err)}") from None
@@ -107,11 +108,6 @@ def _check_private(directory: str) -> None:
             f"history {directory}: must belong to the user it is written by and be closed to "
             "others (mode 0700)"
         )
-
-
-def _drop_old(config: History, started: int) -> None:
-    for name in [*_old(config), *_abandoned(config, started)]:
-        _discard(os.path.join(config.directory, name))
 
 
 def _old(config: History) -> Iterator[str]:

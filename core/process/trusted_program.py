@@ -147,7 +147,10 @@ def lead(held: ExitStack, place: int, path: str) -> Found:
             found = Found(root, root, ".")
             continue
         directory = found.descriptor
-        _check_way(directory)
+        # In one that others can write, they could put one thing for another.
+        if not stat.S_ISDIR(os.fstat(directory).st_mode):
+            raise Forbidden(f"{path_of(directory)} is no directory")
+        _check_rights(directory)
         entry = open_entry(held, step, directory)
         if not stat.S_ISLNK(os.fstat(entry).st_mode):
             found = Found(entry, directory, step)
@@ -179,13 +182,6 @@ def open_entry(held: ExitStack, name: str, place: int | None = None) -> int:
 def path_of(descriptor: int) -> str:
     """Where the kernel finds an open file, for a sentence."""
     return os.readlink(f"/proc/self/fd/{descriptor}")
-
-
-def _check_way(place: int) -> None:
-    """Refuse a directory in which others than root can put one thing for another."""
-    if not stat.S_ISDIR(os.fstat(place).st_mode):
-        raise Forbidden(f"{path_of(place)} is no directory")
-    _check_rights(place)
 
 
 def _check_rights(place: int) -> None:

@@ -111,15 +111,12 @@ class _Path:
             small = self._model.score <= request.min_gain_limit and gain < request.min_gain
             if gain <= TOLERANCE or small:
                 return None
-            if self._passes(instance, place):
+            if self._progress is None or self._progress.passes(instance, place):
                 # What was refused in this state may pass in the next.
                 self._banned.clear()
                 return instance, *place
             self._banned.setdefault(instance, set()).add(place)
         return None
-
-    def _passes(self, instance: int, place: tuple[int, int]) -> bool:
-        return self._progress is None or self._progress.passes(instance, place)
 
     def _best(self, which: Ints) -> tuple[float, int, tuple[int, int]]:
         """Gain, instance and place of the first of the best moves, in hbal's order."""

@@ -19,7 +19,7 @@ from ganeti_steward.allocators.score.score import Scorer
 from ganeti_steward.core.model.opcodes import Job, Operation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from ganeti_steward.allocators.balancing.group_model import Placement
     from ganeti_steward.allocators.balancing.planning.group import GroupSearch
@@ -163,16 +163,13 @@ class _Course:
 
     def run(self, first: Sequence[int]) -> Carried:
         """Do the first, then whatever is best, until nothing more can be done."""
-        self._any(one for one in first if one in self._pending and self._job(one))
+        for one in first:
+            if one in self._pending:
+                self._job(one)
         while self._pending and len(self._jobs) < self._limits.jobs and self._next():
             pass
         stuck = not self._stuck.isdisjoint(self._pending)
         return Carried(tuple(self._jobs), tuple(self._pending), stuck)
-
-    @staticmethod
-    def _any(done: Iterable[int]) -> None:
-        for _ in done:
-            pass
 
     def _next(self) -> bool:
         """Do the best job there is; False when none can be done."""
@@ -193,15 +190,13 @@ class _Course:
         nodes -= {-1}
         if self._tried.get(instance, -1) >= max(self._touched[list(nodes)]):
             return False
-        for path in paths(self._model.place(instance), self._target(instance)):
+        target = int(self._primary[instance]), int(self._secondary[instance])
+        for path in paths(self._model.place(instance), target):
             if self._try(instance, path):
                 self._touched[list(nodes)] = len(self._jobs)
                 return True
         self._tried[instance] = len(self._jobs)
         return False
-
-    def _target(self, instance: int) -> tuple[int, int]:
-        return int(self._primary[instance]), int(self._secondary[instance])
 
     def _try(self, instance: int, path: tuple[tuple[int, int], ...]) -> bool:
         """Do a job on one path if it is legal, affordable and leaves nothing newly stuck."""

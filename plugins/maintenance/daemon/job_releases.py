@@ -81,7 +81,8 @@ class JobReleases:
         with Actions(self._config()) as actions:
 
             def verdict(rule: FilterRule, job: Job, occupied: int) -> Verdict:
-                name, arguments = noted_action(rule) or (rule.action, _limit(rule))
+                limit = str(rule.limit) if rule.action == RATE_LIMIT else ""
+                name, arguments = noted_action(rule) or (rule.action, limit)
                 return actions(name, arguments, job, facts._replace(occupied=occupied))
 
             until = self._monotonic() + _LONGEST
@@ -126,10 +127,6 @@ class JobReleases:
             with suppress(ValueError):
                 jobs.append(read_job(row))
         return jobs
-
-
-def _limit(rule: FilterRule) -> str:
-    return str(rule.limit) if rule.action == RATE_LIMIT else ""
 
 
 class Question(NamedTuple):

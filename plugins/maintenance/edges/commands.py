@@ -193,7 +193,9 @@ class RepairRunner:
                 break
             self._note(command, result)
             self._runtime.sleep(self._pause)
-            if not self._is_open(command):
+            with self._lock:
+                is_open = command.submission in self._open
+            if not is_open:
                 result = None
                 break
         self._end(command, result)
@@ -223,10 +225,6 @@ class RepairRunner:
         return CommandResult(
             False, f"{command.name} did not reach the agent {times} times: {first}"
         )
-
-    def _is_open(self, command: SubmittedCommand) -> bool:
-        with self._lock:
-            return command.submission in self._open
 
     def _note(self, command: SubmittedCommand, result: CommandResult | None) -> None:
         """Note what is known meanwhile."""

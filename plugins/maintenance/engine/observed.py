@@ -7,7 +7,6 @@ moved to the audit log.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Final
 from uuid import NAMESPACE_URL, uuid5
 
@@ -132,11 +131,9 @@ def _has_room(ledger: Ledger, node: Node, report: Reported) -> bool:
             reason = f"node {node.name} reports something else and has {len(known)} incidents"
             ledger.happen(incident.uuid, Event.FOLDED, reason)
             known = _incidents(ledger, node)
-    return len(known) < most or _is_worst(known, report)
-
-
-def _is_worst(known: Iterable[Incident], report: Reported) -> bool:
-    """Whether a report is more severe than all incidents of its node: it must not be missed."""
+    if len(known) < most:
+        return True
+    # One that is more severe than all incidents of its node must not be missed.
     return all(action_severity(incident.action) < severity(report.status) for incident in known)
 
 

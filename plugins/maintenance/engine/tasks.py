@@ -273,7 +273,7 @@ class Tasks:
             ledger.happen(uuid, Event.STARTED, task.reason)
         current = ledger.incidents[uuid]._replace(demoted=incident.demoted)
         submission = Submission(
-            _submission_id(uuid, task.step, ledger.now),
+            str(uuid5(NAMESPACE_URL, f"{uuid} {task.step} {ledger.now}")),
             task.step,
             tuple(sorted(task.nodes)),
             tuple(sorted(task.instances)),
@@ -332,10 +332,6 @@ def _hash(task: Task) -> str:
     """The same for tasks that do the same."""
     done = canonical([task.step, task.command, list(task.jobs)])
     return str(uuid5(NAMESPACE_URL, done.decode()))
-
-
-def _submission_id(uuid: str, step: str, now: int) -> str:
-    return str(uuid5(NAMESPACE_URL, f"{uuid} {step} {now}"))
 
 
 def _word_task(incident: Incident, node: Node) -> Task | None:

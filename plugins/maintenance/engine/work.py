@@ -93,7 +93,7 @@ def _follow(ledger: Ledger, incident: Incident, request: Maintenance, node: Node
     answers, began = ledger.world.answers(node.name), work_began(incident)
     silent = None if answers else incident.silent_since or ledger.now
     request = request._replace(gone=request.gone or bool(began and not answers))
-    if not request.worked and _is_back(request, ledger.world, node):
+    if not request.worked and not why_not_back(request, ledger.world, node):
         request = request._replace(worked=ledger.now)
     ledger.update(incident._replace(maintenance=request, silent_since=silent))
     since = silent if request.worked else began
@@ -105,10 +105,6 @@ def _follow(ledger: Ledger, incident: Incident, request: Maintenance, node: Node
             f"{take_back_by_hand(node.name)}"
         )
         ledger.happen(incident.uuid, Event.FAILURE, reason)
-
-
-def _is_back(request: Maintenance, world: World, node: Node) -> bool:
-    return not why_not_back(request, world, node)
 
 
 def why_not_back(request: Maintenance, world: World, node: Node) -> str:

@@ -178,11 +178,10 @@ def _repairs(marks: list[FoundMark]) -> list[FoundMark]:
         )
     ]
     groups.sort(key=lambda group: min(one.mark.time for one in group))
-    return [max(group, key=_weight) for group in groups]
-
-
-def _weight(one: FoundMark) -> tuple[int, int]:
-    return RESULTS.index(one.mark.result), one.mark.time
+    return [
+        max(group, key=lambda one: (RESULTS.index(one.mark.result), one.mark.time))
+        for group in groups
+    ]
 
 
 def _after(before: RepairStanding, found: FoundMark) -> RepairStanding:

@@ -64,7 +64,9 @@ class StatusApplication:
         self.paths: Final[dict[str, Callable[[Status], HttpAnswer]]] = {
             "/": lambda _: json_answer([1]),
             "/1/status": _incidents,
-            "/1/jobs": _jobs,
+            "/1/jobs": lambda status: (
+                _NOT_READ if status.incidents is None else json_answer(list(status.waiting))
+            ),
             "/1/daemon": lambda status: json_answer(daemon_json(status)),
             "/1/nodes": lambda status: json_answer(overview_json(status.overview)),
             "/1/history": lambda status: json_answer([one._asdict() for one in status.history]),
@@ -142,10 +144,6 @@ def _incidents(status: Status) -> HttpAnswer:
             for one in status.incidents
         ]
     )
-
-
-def _jobs(status: Status) -> HttpAnswer:
-    return _NOT_READ if status.incidents is None else json_answer(list(status.waiting))
 
 
 class StatusServer:

@@ -58,7 +58,8 @@ class Groups:
     def moves(self, group: str, left_out: Remaining) -> FoundMoves:
         """The first moves of a plan that can be made at the same time; raises PluginError."""
         cluster = self._world.cluster
-        request, ceiling = self._request(group, left_out), self._ceiling
+        request = self._request(group, left_out)
+        ceiling = self._settings.copy_per_hour * _MIB_PER_GIB or math.inf
         planned = self._planned(request, left_out)
         if planned and steps(cluster, planned[:1])[0].copied > ceiling:
             # It would wait for ever: one move after the other copies less at a time.
@@ -69,11 +70,6 @@ class Groups:
             return FoundMoves((), f"no move gains {self._settings.min_gain:g}")
         first = job_sets(cluster, planned)[0]
         return self._tasks(group, steps(cluster, planned), first)
-
-    @property
-    def _ceiling(self) -> float:
-        """MiB."""
-        return self._settings.copy_per_hour * _MIB_PER_GIB or math.inf
 
     def _planned(self, request: Balance, left_out: Remaining) -> Sequence[Job]:
         cluster = self._world.cluster

@@ -93,17 +93,14 @@ def _needs_reading(incident: Incident, jobs: Mapping[int, JobState]) -> bool:
     """
     if not incident.active or incident.action not in (*EVACUATIONS, MAINTENANCE):
         return False
-    if not all(
-        submission.jobs and _have_ended(submission.jobs, jobs) for submission in incident.open
-    ):
-        return False
+    for submission in incident.open:
+        if not submission.jobs or not all(
+            number in jobs and jobs[number].ended for number in submission.jobs
+        ):
+            return False
     if incident.maintenance:
         return incident.state.begun or incident.maintenance.worked > 0
     return incident.state.begun or not incident.synced
-
-
-def _have_ended(numbers: Iterable[int], jobs: Mapping[int, JobState]) -> bool:
-    return all(number in jobs and jobs[number].ended for number in numbers)
 
 
 #: Ganeti's numbers for the state of a local disk.
@@ -130,11 +127,9 @@ def _is_about_storage(incident: Incident, world: World) -> bool:
     """Whether its repair, or the opening after it, has to know the storage of its node."""
     if not failing_volumes(incident.original):
         return False
-    return incident.active or _is_to_be_opened(incident, world)
-
-
-def _is_to_be_opened(incident: Incident, world: World) -> bool:
-    return incident.state.reopens and incident.closed_tag in world.nodes[incident.node].tags
+    return incident.active or (
+        incident.state.reopens and incident.closed_tag in world.nodes[incident.node].tags
+    )
 
 
 def read_storage(
