@@ -160,7 +160,6 @@ def configure(config: Config, name: str, plugin: object) -> None:
 
 
 def _checked(name: str, section: str, declared: Any, given: Mapping[str, Any]) -> Any:
-    """The section by its declaration."""
     from ganeti_steward.core.config.declaration import read_section  # few plugins need it
 
     faults: list[str] = []

@@ -154,7 +154,6 @@ class _Given(NamedTuple):
 
     @property
     def outcome(self) -> Outcome:
-        """The outcome."""
         if self.refused:
             return Refusal(self.info, left_out=self.left_out)
         return Answer(self.result, self.info)

@@ -157,7 +157,8 @@ class _RequestServer:
         try:
             with open(requested, "rb") as file:
                 request, given = unpacked(Request, file.read())
-            work = partial(_work, request.repair, given, self._known)
+            repair = request.repair
+            work = partial(_repaired, repair, given) if repair else partial(_diagnosed, self._known)
             worker, limits = partial(write_result, work), Limits(request.limit)
             self._supervisors.add(forked_supervisor(worker, limits, writing, ()))
         except OSError as err:
@@ -180,11 +181,6 @@ class _RequestServer:
 
 def _stop(*_: object) -> None:
     raise _Stop
-
-
-def _work(repair: Repair | None, given: bytes, known: KnownAtStart) -> bytes:
-    """What `Launcher.call` gives; raises StewardError, OSError."""
-    return _repaired(repair, given) if repair else _diagnosed(known)
 
 
 def _diagnosed(known: KnownAtStart) -> bytes:

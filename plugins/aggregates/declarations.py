@@ -218,11 +218,9 @@ class _Reader:
             try:
                 checked.append(check(value))
             except expression.ExpressionError as err:
-                self._fault(path, value, str(err))
+                place = f"aggregates.{path}"
+                self.faults.append(tags.Fault(CONFIGURATION, place, value, str(err)))
         return checked
-
-    def _fault(self, path: str, value: str, text: str) -> None:
-        self.faults.append(tags.Fault(CONFIGURATION, f"aggregates.{path}", value, text))
 
 
 def _frozen(members: Mapping[str, set[str]]) -> dict[str, Names]:

@@ -60,7 +60,7 @@ class JobChange(NamedTuple):
         return FilterRule(
             self.release,
             self.priority,
-            (_only(self.job),),
+            (["jobid", ["=", "id", self.job]],),
             ACCEPT,
             reasons=(Reason(SOURCE, text, now),),
         )
@@ -109,7 +109,3 @@ def named(numbers: Sequence[int]) -> str:
     shown = ", ".join(map(str, numbers[:_NAMED]))
     more = f" and {len(numbers) - _NAMED} more" if len(numbers) > _NAMED else ""
     return f"job{'s' if len(numbers) > 1 else ''} {shown}{more}"
-
-
-def _only(job: int) -> list[object]:
-    return ["jobid", ["=", "id", job]]

@@ -81,7 +81,7 @@ class Matches:
 
     def of(self, job: Job, work: Work) -> tuple[FilterRule | Unknown, ...]:
         """The rules that match the job, or may, in their order; raises WorkOver."""
-        content, known = _content(job), self._known.get(job.number)
+        content, known = hash(repr((job.opcodes, job.reasons))), self._known.get(job.number)
         if known and known[0] == content:
             return known[1]
         if work.is_over:
@@ -101,7 +101,3 @@ class Matches:
             yield found
             if isinstance(found, FilterRule) and noted_action(found) is None:
                 return
-
-
-def _content(job: Job) -> int:
-    return hash(repr((job.opcodes, job.reasons)))

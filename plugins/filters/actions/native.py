@@ -11,7 +11,9 @@ from ganeti_steward.plugins.model.filter_action import Facts, Hold, Reject, Rele
 def steward_filter_action(action: str, arguments: str, facts: Facts) -> Verdict | None:
     """What luxid does; ``RATE_LIMIT`` has its limit as its arguments."""
     if action == RATE_LIMIT:
-        return _limited(int(arguments), facts.occupied)
+        limit = int(arguments)
+        text = f"{facts.occupied} of at most {limit} jobs have started"
+        return Hold(text) if facts.occupied >= limit else Release(text, final=True)
     verdicts: dict[str, Verdict] = {
         ACCEPT: Release("the action is ACCEPT", final=True),
         CONTINUE: Release("the action is CONTINUE"),
@@ -19,8 +21,3 @@ def steward_filter_action(action: str, arguments: str, facts: Facts) -> Verdict 
         REJECT: Reject("the action is REJECT"),
     }
     return verdicts.get(action)
-
-
-def _limited(limit: int, occupied: int) -> Verdict:
-    text = f"{occupied} of at most {limit} jobs have started"
-    return Hold(text) if occupied >= limit else Release(text, final=True)

@@ -253,7 +253,9 @@ class Daemon:
         settings = self._configured.settings
         address, port, also = self._options.place(settings)
         application = StatusApplication(
-            Status(time.time_ns(), settings.mode), lambda: _max_age(self._configured.settings)
+            Status(time.time_ns(), settings.mode),
+            # Seconds after the last round from which on the daemon does not count as healthy.
+            lambda: 3 * self._configured.settings.round_interval + 300,
         )
         http = self._configured.config.section(Http)
         names = (*self._options.names(), *http.names)
@@ -366,8 +368,3 @@ class Daemon:
 def _report_undecided(reason: str) -> None:
     _log.warning("whether this node is the master is undecided: %s", reason)
     notify(f"STATUS=waiting for the vote: {reason}")
-
-
-def _max_age(settings: Maintd) -> float:
-    """Seconds after the last round from which on the daemon does not count as healthy."""
-    return 3 * settings.round_interval + 300

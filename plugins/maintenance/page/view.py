@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import groupby, islice
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from ganeti_steward.allocators.overview.amounts import KINDS, Filled, percent
 from ganeti_steward.allocators.state.sizes import format_size
@@ -29,9 +29,6 @@ from ganeti_steward.plugins.model.routine import RoutineJob
 from ganeti_steward.plugins.model.task import Held
 from ganeti_steward.plugins.model.world import Observation, Reported, diagnose_object
 from ganeti_steward.plugins.texts import utc_time
-
-if TYPE_CHECKING:
-    from ganeti_steward.allocators.capacity.standard_room import Room
 
 _SECOND: Final = 10**9
 
@@ -285,12 +282,9 @@ def _tiles(status: Status) -> Iterator[Tile]:
     if scores:
         more = f" and {len(scores) - _SCORES} more" if len(scores) > _SCORES else ""
         yield Tile("Score (smaller is better)", ", ".join(scores[:_SCORES]) + more)
-    yield from map(_room, figures.room[:_SCORES])
-
-
-def _room(room: Room) -> Tile:
-    name = f"Room for {format_size(room.memory, 'h')} instances"
-    return Tile(name, f"about {room.fits}" if room.fits else "none")
+    for room in figures.room[:_SCORES]:
+        name = f"Room for {format_size(room.memory, 'h')} instances"
+        yield Tile(name, f"about {room.fits}" if room.fits else "none")
 
 
 def _latest(entries: Iterable[AuditEntry], number: int) -> tuple[AuditEntry, ...]:

@@ -196,7 +196,9 @@ def _completed(world: World, reports: Mapping[str, Any]) -> dict[str, Any]:
     none, such as an instance whose node has failed.  Of one that runs and is reported by no node
     nothing is known: it is left out, and `with_reports` raises.
     """
-    data = {name: _data(report) for name, report in reports.items()}
+    data: dict[str, dict[str, Any]] = {
+        name: dict(report["data"]) if _has_loads(report) else {} for name, report in reports.items()
+    }
     known = {name: load for loads in data.values() for name, load in loads.items()}
     for instance in world.cluster.instances:
         primary, name = instance.nodes[0], instance.name
@@ -218,7 +220,3 @@ def _has_loads(report: Any) -> bool:
         and isinstance(report.get("data"), dict)
         and not isinstance(report["data"].get("error"), str)
     )
-
-
-def _data(report: Any) -> dict[str, Any]:
-    return dict(report["data"]) if _has_loads(report) else {}
