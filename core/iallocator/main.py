@@ -63,6 +63,11 @@ standard output.
 Other options are ignored; the answer's info names them.
 """
 
+#: What an option prints in place of an answer.
+_TEXTS: Final = dict.fromkeys(("-h", "--help"), USAGE) | dict.fromkeys(
+    ("-V", "--version"), f"steward-iallocator (ganeti-steward) {VERSION}\n"
+)
+
 
 class _Done(NamedTuple):
     """How a call ended."""
@@ -95,12 +100,10 @@ def run() -> int:
     answer_to = os.dup(1)
     os.dup2(2, 1)
     arguments = sys.argv[1:]
-    if "-h" in arguments or "--help" in arguments:
-        os.write(answer_to, USAGE.encode())
-        return EXIT_OK
-    if "-V" in arguments or "--version" in arguments:
-        os.write(answer_to, f"steward-iallocator (ganeti-steward) {VERSION}\n".encode())
-        return EXIT_OK
+    for option, text in _TEXTS.items():
+        if option in arguments:
+            os.write(answer_to, text.encode())
+            return EXIT_OK
     files = [a for a in arguments if a == "-" or not a.startswith("-")]
     options = tuple(_printable(a) for a in arguments if a != "-" and a.startswith("-"))
     raw, what = b"", About()
