@@ -130,7 +130,7 @@ class Groups:
 def _task(step: Step, job: Job, scores: tuple[float, float]) -> Task:
     copies = f", {_gib(step.copied / _MIB_PER_GIB)} to be copied" if step.copied else ""
     reason = (
-        f"move {step.instance} from {_nodes(step.before)} to {_nodes(step.after)} "
+        f"move {step.instance} from {','.join(step.before)} to {','.join(step.after)} "
         f"({step.how}{copies}): score {scores[0]:.3f} to {scores[1]:.3f}"
     )
     nodes = frozenset((*step.before, *step.after, *_on_the_way(job)))
@@ -141,10 +141,6 @@ def _on_the_way(job: Job) -> list[str]:
     """Nodes that only one operation in the middle of the job names."""
     named = [one.get(key) for one in job for key in ("remote_node", "target_node")]
     return [name for name in named if name]
-
-
-def _nodes(names: Sequence[str]) -> str:
-    return ",".join(names)
 
 
 def _gib(gib: float) -> str:

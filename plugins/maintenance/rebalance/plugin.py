@@ -58,8 +58,8 @@ class Rebalancing:
             else:
                 plans += self._group(world, group, score, groups)
         if even:
-            limit = self._settings.threshold
-            plans.append(Wait(f"the score is not above the threshold of {limit:g}: {_list(even)}"))
+            text = f"the score is not above the threshold of {self._settings.threshold:g}: "
+            plans.append(Wait(text + ", ".join(even)))
         return plans
 
     def _group(
@@ -115,11 +115,7 @@ def _running(world: World, group: Group) -> str:
     if not jobs:
         return ""
     words = ("job", "has") if len(jobs) == 1 else ("jobs", "have")
-    return f"{words[0]} {_list(jobs)} of the last moves {words[1]} not ended"
-
-
-def _list(names: list[str]) -> str:
-    return ", ".join(names)
+    return f"{words[0]} {', '.join(jobs)} of the last moves {words[1]} not ended"
 
 
 def _digest(world: World, group: Group, left_out: Remaining) -> str:

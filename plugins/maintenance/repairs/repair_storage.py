@@ -20,7 +20,6 @@ from ganeti_steward.plugins.maintenance.repairs.case import NodeRepair
 from ganeti_steward.plugins.maintenance.repairs.storage_case import (
     StorageCase,
     counted,
-    listed,
     opening_fault,
     repair_fault,
 )
@@ -70,14 +69,14 @@ class _NotNow(NamedTuple):
 
 
 def _rest(case: StorageCase, waiting: _Reasons, lost: _Reasons) -> task.Plan:
-    where = f"on {listed(case.volumes)} of node {case.node.name}"
+    where = f"on {', '.join(case.volumes)} of node {case.node.name}"
     if waiting:
         return task.Wait(f"{counted(len(waiting), 'instance')} {where} wait: {_text(waiting)}")
     if lost:
         what = f"{counted(len(lost), 'instance')} {where} cannot be replaced away: {_text(lost)}"
         return task.Failed(what, lost)
     orphans = sorted({volume.name for volume in case.parts()})
-    return task.Wait(f"logical volumes {where} belong to no known instance: {listed(orphans)}")
+    return task.Wait(f"logical volumes {where} belong to no known instance: {', '.join(orphans)}")
 
 
 def _text(reasons: Sequence[tuple[str, str]]) -> str:
@@ -159,7 +158,7 @@ def _task(
     case: StorageCase, instance: Instance, nodes: frozenset[str], job: Job, how: str
 ) -> task.Task:
     on = sorted({volume.on for volume in case.parts() if volume.instance == instance.name})
-    where = f"{listed(on)} of node" if on else "node"
+    where = f"{', '.join(on)} of node" if on else "node"
     return task.Task(
         task.REPLACE_DISKS,
         nodes,
@@ -202,7 +201,7 @@ def _next(case: StorageCase, context: Context) -> task.Plan:
         is_next = isinstance(found, task.Wait) and case.is_group_next()
         return _repair_group(case, f"{found.reason}; ") if is_next else found
     if not case.has_missing:
-        return task.Done(f"no disk is left on {listed(case.volumes)} of node {case.node.name}")
+        return task.Done(f"no disk is left on {', '.join(case.volumes)} of node {case.node.name}")
     return _repair_group(case)
 
 
@@ -228,8 +227,8 @@ def _close(case: StorageCase) -> task.Task:
     job.append(set_tags("node", node, [case.incident.closed_tag]))
     if old := case.taken_over():
         job.append(remove_tags("node", node, old))
-    named = listed(case.named)
-    what = f"close {listed(volumes)}" if volumes else f"note that {named} is closed or missing"
+    named = ", ".join(case.named)
+    what = f"close {', '.join(volumes)}" if volumes else f"note that {named} is closed or missing"
     reason = f"{what} on node {node}: it is reported as failing"
     return task.Task(task.CLOSE, frozenset({node}), frozenset(), reason, [job])
 
@@ -241,5 +240,5 @@ def _open(case: StorageCase) -> task.Plan:
     closed = [volume.name for volume in case.present() if not volume.allocatable]
     job: Job = [set_allocatable(node, one, True) for one in closed]
     job.append(remove_tags("node", node, [case.incident.closed_tag]))
-    reason = f"open {listed(case.named)} on node {node}: the incident was acknowledged"
+    reason = f"open {', '.join(case.named)} on node {node}: the incident was acknowledged"
     return task.Task(task.OPEN, frozenset({node}), frozenset(), reason, [job])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from ganeti_steward.core.model.cluster import LOCAL_STORAGE, NOT_MIRRORED, Instance, Node
@@ -94,8 +94,8 @@ class StorageCase(NamedTuple):
         if not unknown or self.is_closed or self.has_missing:
             return ""
         return (
-            f"nothing is closed: {listed(unknown)} is none of the physical volumes of node "
-            f"{self.node.name} ({listed(sorted(known)) or 'none'})"
+            f"nothing is closed: {', '.join(unknown)} is none of the physical volumes of node "
+            f"{self.node.name} ({', '.join(sorted(known)) or 'none'})"
         )
 
     def open_space(self) -> float:
@@ -203,11 +203,6 @@ def _lost_alone(node: str, other: str) -> str:
     )
 
 
-def listed(names: Iterable[str]) -> str:
-    """``a, b``."""
-    return ", ".join(names)
-
-
 def counted(number: int, what: str) -> str:
     """``1 disk``, ``2 disks``."""
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
@@ -263,13 +258,13 @@ def _instance_faults(case: StorageCase) -> Iterator[str]:
 def opening_fault(case: StorageCase) -> str:
     """Why the volumes stay closed after the operator's word; empty when they can be opened."""
     node = case.node.name
-    closed = f"{listed(case.volumes)} of node {node} stays closed"
+    closed = f"{', '.join(case.volumes)} of node {node} stays closed"
     report = case.world.observations.get(case.node.uuid)
     if not isinstance(report, Reported):
         return f"{closed}: node {node} gives no valid report"
     still = {*failing_volumes(report.original)} & {*case.volumes}
     if still or report.object_id == case.incident.object_id:
-        return f"{closed}: node {node} still reports {listed(sorted(still)) or 'the same'}"
+        return f"{closed}: node {node} still reports {', '.join(sorted(still)) or 'the same'}"
     if case.has_missing:
         return f"{closed}: a physical volume of the node is missing, LVM changes nothing then"
     if other := _other_incident(case):
@@ -277,7 +272,7 @@ def opening_fault(case: StorageCase) -> str:
     absent = sorted({*case.named} - {volume.name for volume in case.present()})
     if absent:
         return (
-            f"{closed}: the node has no physical volume {listed(absent)}; add it to the volume "
+            f"{closed}: the node has no physical volume {', '.join(absent)}; add it to the volume "
             f"group, or remove the tag {case.incident.closed_tag}"
         )
     return ""
