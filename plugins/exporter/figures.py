@@ -87,17 +87,9 @@ def _group(group: Checked, cluster: Cluster, misplaced_in: Mapping[str, int]) ->
         group.balance.bound,
         Counts.of(group.before),
         Counter(conditions),
-        _instances_by_group(cluster)[group.uuid],
+        sum(cluster.node(one.nodes[0]).group == group.uuid for one in cluster.instances),
         misplaced_in[group.uuid],
     )
-
-
-def _instances_by_group(cluster: Cluster) -> Counter[str]:
-    return Counter(_group_of(cluster, one.nodes[0]) for one in cluster.instances)
-
-
-def _group_of(cluster: Cluster, node: str) -> str:
-    return cluster.node(node).group
 
 
 def _misplaced(source: Source, config: Config) -> Counter[str]:
@@ -106,7 +98,7 @@ def _misplaced(source: Source, config: Config) -> Counter[str]:
     rules = read_rules(cluster, config.section(Aggregates))
     names = {one.instance for one in misplaced(TaggedCluster(source, rules, config))}
     found = (one for one in cluster.instances if one.name in names)
-    return Counter(_group_of(cluster, one.nodes[0]) for one in found)
+    return Counter(cluster.node(one.nodes[0]).group for one in found)
 
 
 def _sizes(source: Source, config: Config, options: Options) -> Iterator[CountedSize]:

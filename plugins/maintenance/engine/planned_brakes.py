@@ -38,7 +38,7 @@ def gate(case: RepairCase) -> Held | None:
     ill = [
         f"incident {incident.uuid} of {incident.node_name} ({incident.action}) is {incident.status}"
         for incident in sorted(world.incidents.values(), key=lambda one: one.uuid)
-        if _closes_gate(incident)
+        if incident.state.avoided and not (incident.maintenance and incident.state.active)
     ]
     silent = [
         f"{node.name} does not answer"
@@ -53,13 +53,6 @@ def gate(case: RepairCase) -> Held | None:
     rest = f"; and {more} more" if more > 0 else ""
     sentence = f"the maintenance of {own.name} waits: {first}{rest}"
     return braked(case, "gate", sentence, incidents=len(ill), silent=len(silent))
-
-
-def _closes_gate(incident: Incident) -> bool:
-    """Whether no maintenance begins because of an incident."""
-    if incident.maintenance:
-        return bool(incident.state.avoided) and not incident.state.active
-    return bool(incident.state.avoided)
 
 
 def apart(case: RepairCase) -> Held | None:

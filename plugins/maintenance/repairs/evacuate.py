@@ -184,11 +184,6 @@ def _reason(
     yield from filter(None, (what_is_lost(case, case.world.instances[name]) for name in moved))
     if others := _reasons(judgements, Later):
         yield f"not now: {listed(others)}"
-    yield from _will_fail(case, judgements)
-
-
-def _will_fail(case: Evacuation, judgements: Mapping[str, Judgement]) -> Iterator[str]:
-    """What is known to make the repair fail when all else has been moved."""
     if stays := _reasons(judgements, Stays):
         number = f"{len(stays)} of {len(case.here)} instances"
         yield f"{number} cannot be moved, so the repair will fail: {listed(stays)}"
