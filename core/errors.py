@@ -83,6 +83,10 @@ def reason_of(err: Exception) -> str:
 
 def join_faults(faults: Sequence[str]) -> str:
     """The first ten faults in one sentence, the others counted."""
-    shown = "; ".join(faults[:MAX_FAULTS])
-    more = len(faults) - MAX_FAULTS
-    return f"{shown}; and {more} more" if more > 0 else shown
+    return few(faults, MAX_FAULTS, "; ")
+
+
+def few(texts: Sequence[str], most: int | None, separator: str = ", ") -> str:
+    """The first ``most`` texts in one, with the number of the others; None: all of them."""
+    shown, more = separator.join(texts[:most]), len(texts) - (most or len(texts))
+    return f"{shown}{separator.strip(', ')} and {more} more" if more > 0 else shown

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ganeti_steward.allocators.cli.texts import (
@@ -30,6 +30,7 @@ from ganeti_steward.core.commands.tables import (
     terminal_width,
     wrapped,
 )
+from ganeti_steward.core.errors import few
 from ganeti_steward.core.json_reader import counted
 
 if TYPE_CHECKING:
@@ -153,7 +154,7 @@ def _lines(report: Report, short: Mapping[str, str], options: argparse.Namespace
     wrap: Callable[[str], str] = for_terminal if options.verbose else wrapped
     for one in report.troubles:
         shown = [_item(item, short) for item in one.items]
-        listed = _listed(shown, all_of_them=options.verbose)
+        listed = few(shown, None if options.verbose else _SHOWN)
         yield wrap(f"{one.severity}: {one.heading}: {listed}")
     tested = "" if options.no_capacity_checks else ", capacity to empty each node"
     yield wrap(
@@ -167,12 +168,6 @@ def _lines(report: Report, short: Mapping[str, str], options: argparse.Namespace
 def _item(item: Item, short: Mapping[str, str]) -> str:
     name, node = short.get(item.name, item.name), short.get(item.node, item.node)
     return name + (f" on {node}" if node else "") + (f" ({item.detail})" if item.detail else "")
-
-
-def _listed(names: Sequence[str], *, all_of_them: bool) -> str:
-    shown = names if all_of_them else names[:_SHOWN]
-    more = len(names) - len(shown)
-    return ", ".join(shown) + (f" and {more} more" if more else "")
 
 
 def _short(cluster: Cluster) -> dict[str, str]:
@@ -248,7 +243,7 @@ def _group(
     lines = [table(_headings(f"Group {balance.group}", options), rows)]
     if group.unusable:
         names = [f"{short.get(one.name, one.name)} ({one.condition})" for one in group.unusable]
-        line = f"Unusable: {_listed(names, all_of_them=options.verbose)}"
+        line = f"Unusable: {few(names, None if options.verbose else _SHOWN)}"
         lines.append(for_terminal(line) if options.verbose else wrapped(line))
     return "".join(lines + [for_terminal(f"Note: {note}") for note in balance.notes])
 

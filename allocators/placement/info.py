@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from ganeti_steward.allocators.rules.checks import DISK_REPORTED, FAILURES, PASSING, RESERVED
+from ganeti_steward.core.errors import few
 from ganeti_steward.core.model.cluster import SILENT, Instance
 from ganeti_steward.core.model.site_rules import SECONDARY
 
@@ -187,8 +188,7 @@ def count_reasons(state: State, demand: Demand, trial: GroupTrial, verdicts: Ver
 
 def listed(names: Sequence[str]) -> str:
     """The first names, and how many more there are."""
-    more = len(names) - _NAMED
-    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+    return few(names, _NAMED)
 
 
 def _count_pairs(trial: GroupTrial, secondaries: Mask) -> list[str]:

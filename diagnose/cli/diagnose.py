@@ -24,7 +24,7 @@ from ganeti_steward.core.commands.configuration import configuration
 from ganeti_steward.core.commands.manual import describe
 from ganeti_steward.core.commands.tables import add_table_options, table
 from ganeti_steward.core.config.values import Config
-from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, EXIT_USAGE, StewardError
+from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, EXIT_USAGE, StewardError, few
 from ganeti_steward.core.hooks.timed_call import sentence
 from ganeti_steward.core.json_reader import printable
 from ganeti_steward.core.model.finding import EVACUATE, EVACUATE_FAILOVER, LIVE_REPAIR, OK, Finding
@@ -284,14 +284,11 @@ def _nagios_parts(outcome: Diagnosis) -> Iterator[str]:
     findings = (finding for finding in outcome.findings if finding.status != OK)
     wrong = [f"{finding.source} {finding.status}" for finding in findings]
     if wrong:
-        yield _listed(wrong)
+        yield few(wrong, _NAMED)
     if outcome.unknown:
-        yield "unknown: " + _listed([f"{source} ({reason})" for source, reason in outcome.unknown])
-
-
-def _listed(texts: list[str]) -> str:
-    more = len(texts) - _NAMED
-    return ", ".join(texts[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+        yield "unknown: " + few(
+            [f"{source} ({reason})" for source, reason in outcome.unknown], _NAMED
+        )
 
 
 def _verbose(run: Run) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
+from ganeti_steward.core.errors import few
 from ganeti_steward.plugins.model import task
 from ganeti_steward.plugins.model.incident import LEAVING, Incident, Submission
 from ganeti_steward.plugins.model.works import work_began
@@ -80,7 +81,5 @@ def _moved(emptied: Emptied) -> str:
 def _doing(one: Submission) -> str:
     if one.command:
         return f"running {one.command}"
-    names = one.instances or one.nodes
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     doing = _DOING.get(one.step, one.step) if one.instances else one.step
-    return f"{doing} {', '.join(names[:_NAMED])}{more}".rstrip()
+    return f"{doing} {few(one.instances or one.nodes, _NAMED)}".rstrip()

@@ -14,7 +14,7 @@ from ganeti_steward.core.commands.cluster_options import add_source_options, rea
 from ganeti_steward.core.commands.configuration import configuration
 from ganeti_steward.core.commands.manual import add_subcommand, add_subcommands
 from ganeti_steward.core.config.values import Config
-from ganeti_steward.core.errors import StewardError
+from ganeti_steward.core.errors import StewardError, few
 from ganeti_steward.core.ganeti.sources import Source
 from ganeti_steward.core.model.cluster import DISK_TEMPLATES
 from ganeti_steward.core.model.site_rules import ROLES
@@ -135,9 +135,7 @@ def full_name(name: str, known: Sequence[Node | Instance]) -> str | None:
 
 def listed(names: Sequence[str], *, every: bool = True) -> str:
     """Names for a sentence; ``every`` False: the first ones and how many more."""
-    shown = names if every else names[:SHOWN]
-    more = len(names) - len(shown)
-    return ", ".join(shown) + (f" and {more} more" if more else "")
+    return few(names, None if every else SHOWN)
 
 
 class Misplaced(NamedTuple):

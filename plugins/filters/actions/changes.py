@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 from uuid import UUID, uuid5
 
+from ganeti_steward.core.errors import few
 from ganeti_steward.core.ganeti.reasons import Reason
 from ganeti_steward.plugins.filters.filter_rules import ACCEPT, FilterRule
 from ganeti_steward.plugins.model.task import Held
@@ -106,6 +107,4 @@ def some_of(texts: Sequence[str]) -> str:
 
 def named(numbers: Sequence[int]) -> str:
     """The first of many jobs, in words."""
-    shown = ", ".join(map(str, numbers[:_NAMED]))
-    more = f" and {len(numbers) - _NAMED} more" if len(numbers) > _NAMED else ""
-    return f"job{'s' if len(numbers) > 1 else ''} {shown}{more}"
+    return f"job{'s' if len(numbers) > 1 else ''} {few([*map(str, numbers)], _NAMED)}"

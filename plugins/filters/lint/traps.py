@@ -11,6 +11,7 @@ from functools import lru_cache, partial
 from itertools import combinations
 from typing import Any, Final
 
+from ganeti_steward.core.errors import few
 from ganeti_steward.core.json_reader import quoted
 from ganeti_steward.plugins.filters import expressions, language
 from ganeti_steward.plugins.filters.lint.opcode_table import (
@@ -194,10 +195,8 @@ def _missing_fields(expression: Any, place: str, scope: frozenset[str]) -> Itera
             continue
         lacking = [opcode for opcode in about if parameter(opcode, field) is None]
         if lacking and (named or len(lacking) == len(about)):
-            more = f" and {len(lacking) - _SHOWN} more" if len(lacking) > _SHOWN else ""
             verb = "have" if len(lacking) > 1 else "has"
-            names = f"{', '.join(lacking[:_SHOWN])}{more}"
-            yield place, f"{names} {verb} no field {field!r} and never match"
+            yield place, f"{few(lacking, _SHOWN)} {verb} no field {field!r} and never match"
 
 
 def unset_fields(expression: Any, place: str, possible: frozenset[str]) -> Iterator[Trap]:

@@ -9,7 +9,7 @@ from ganeti_steward.allocators.jobs.run_jobs import Interrupts, interrupt_printe
 from ganeti_steward.core.commands.cluster_options import source_options
 from ganeti_steward.core.commands.configuration import configuration
 from ganeti_steward.core.commands.tables import print_notes
-from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
+from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError, few
 from ganeti_steward.core.ganeti.hmac_key import KeyFile
 from ganeti_steward.core.ganeti.luxi import Luxi
 from ganeti_steward.core.ganeti.sources import open_client
@@ -181,11 +181,8 @@ def _record_of_node(found: ClusterRecords, word: str) -> Recorded:
 def _only(matching: Sequence[Recorded], what: str) -> Recorded:
     """The only one; raises StewardError."""
     if len(matching) > 1:
-        names = ", ".join(one.incident.uuid for one in matching[:_NAMED])
-        more = len(matching) - _NAMED
-        raise StewardError(
-            f"{len(matching)} incidents {what}: {names}" + (f" and {more} more" if more > 0 else "")
-        )
+        names = few([one.incident.uuid for one in matching], _NAMED)
+        raise StewardError(f"{len(matching)} incidents {what}: {names}")
     return matching[0]
 
 

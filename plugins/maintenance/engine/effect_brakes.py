@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Final
 
+from ganeti_steward.core.errors import few
 from ganeti_steward.core.model.cluster import Node
 from ganeti_steward.core.model.finding import LIVE_REPAIR
 from ganeti_steward.plugins.maintenance.effects import ClusterFacts
@@ -247,13 +248,12 @@ def _old_copy(case: BrakeCase) -> Held | None:
         return None
     first, primary = found[0][0].name, world.node(found[0][0].primary)
     state = "is offline" if primary and primary.offline else "does not answer"
-    reasons = "; ".join(why for _, why in found[:_SHOWN])
-    more = f"; and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+    reasons = few([why for _, why in found], _SHOWN, "; ")
     return braked(
         case,
         "old-copy",
         f"{found[0][0].primary} {state}, and the other copy may lack what was written last: "
-        f"{reasons}{more}; gnt-instance failover {first} starts that copy all the same, and "
+        f"{reasons}; gnt-instance failover {first} starts that copy all the same, and "
         f"failover-unsynced of [maintd] permits it to the daemon; {held_task(case)}",
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from ganeti_steward.core.errors import few
 from ganeti_steward.plugins.maintenance.engine.brake_case import (
     RepairCase,
     braked,
@@ -48,10 +49,7 @@ def gate(case: RepairCase) -> Held | None:
     reasons = (*ill, *silent, *world.gates, *(world.unclean or ()))
     if not reasons:
         return None
-    first = "; ".join(reasons[:_SHOWN])
-    more = len(reasons) - _SHOWN
-    rest = f"; and {more} more" if more > 0 else ""
-    sentence = f"the maintenance of {own.name} waits: {first}{rest}"
+    sentence = f"the maintenance of {own.name} waits: {few(reasons, _SHOWN, '; ')}"
     return braked(case, "gate", sentence, incidents=len(ill), silent=len(silent))
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from ganeti_steward.allocators.overview.amounts import FAILS_N1
+from ganeti_steward.core.errors import few
 from ganeti_steward.plugins.maintenance.edges.status import Status, observation_word
 from ganeti_steward.plugins.model.incident import BAD, READY_TAG, WARN
 
@@ -113,8 +114,7 @@ def _named(
     """``text``: of one, and of several."""
     found = sorted(names)
     if found:
-        more = f" and {len(found) - _LISTED} more" if len(found) > _LISTED else ""
-        what = f"{len(found)} {text[len(found) > 1]}: {', '.join(found[:_LISTED])}{more}"
+        what = f"{len(found)} {text[len(found) > 1]}: {few(found, _LISTED)}"
         yield Trouble(look, what, section)
 
 

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from ganeti_steward.allocators.overview.amounts import KINDS, Filled, percent
 from ganeti_steward.allocators.state.sizes import format_size
+from ganeti_steward.core.errors import few
 from ganeti_steward.core.version import VERSION
 from ganeti_steward.plugins.maintenance.edges.history import CHANGE, LATEST, TASK, AuditEntry
 from ganeti_steward.plugins.maintenance.edges.status import (
@@ -280,8 +281,7 @@ def _tiles(status: Status) -> Iterator[Tile]:
         f"{name} {score:.2f}" if several else f"{score:.2f}" for name, score in figures.scores
     ]
     if scores:
-        more = f" and {len(scores) - _SCORES} more" if len(scores) > _SCORES else ""
-        yield Tile("Score (smaller is better)", ", ".join(scores[:_SCORES]) + more)
+        yield Tile("Score (smaller is better)", few(scores, _SCORES))
     for room in figures.room[:_SCORES]:
         name = f"Room for {format_size(room.memory, 'h')} instances"
         yield Tile(name, f"about {room.fits}" if room.fits else "none")

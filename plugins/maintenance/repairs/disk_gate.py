@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, Final
 
-from ganeti_steward.core.errors import StewardError
+from ganeti_steward.core.errors import StewardError, few
 from ganeti_steward.core.ganeti.luxi import Luxi
 from ganeti_steward.core.json_reader import counted
 from ganeti_steward.core.model.job_state import SUCCESS, JobState
@@ -92,6 +92,4 @@ def _name(uuid: str, world: World) -> str:
 
 
 def _listed(names: Collection[str]) -> str:
-    more = len(names) - _SHOWN
-    rest = f" and {more} more" if more > 0 else ""
-    return f"{counted(len(names), 'instance')}: {', '.join(sorted(names)[:_SHOWN])}{rest}"
+    return f"{counted(len(names), 'instance')}: {few(sorted(names), _SHOWN)}"

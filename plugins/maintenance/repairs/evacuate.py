@@ -30,8 +30,8 @@ from ganeti_steward.plugins.maintenance.repairs.evacuation_case import (
     Evacuation,
     Reasons,
     confirm,
-    counted,
     listed,
+    named,
     others_later,
     prove,
     what_is_lost,
@@ -192,9 +192,9 @@ def _reason(
 def weaker(before: Redundancy, after: Redundancy) -> Iterator[str]:
     """What the node group survives no longer once everything has left the node."""
     if single := sorted({*after.one_copy} - {*before.one_copy}):
-        yield f"afterwards one copy only of {counted(single)}"
+        yield f"afterwards one copy only of {named(single)}"
     if failing := sorted({*after.n1_failing} - {*before.n1_failing}):
-        yield f"afterwards no room for the instances of {counted(failing)} if it fails"
+        yield f"afterwards no room for the instances of {named(failing)} if it fails"
 
 
 def _job(case: Evacuation, judgement: Judgement, job: Job) -> Job:
@@ -215,9 +215,9 @@ def weak_points(case: Evacuation, emptied: Emptied) -> Iterator[str]:
 
     found = redundancy_without(case.name, case.world.cluster, case.context)
     if single := sorted({*found.one_copy} - {name for name, _ in emptied.copies}):
-        yield f"its group has one copy only of {counted(single)}"
+        yield f"its group has one copy only of {named(single)}"
     if found.n1_failing:
-        yield f"its group has no room for the instances of {counted(found.n1_failing)} if it fails"
+        yield f"its group has no room for the instances of {named(found.n1_failing)} if it fails"
 
 
 # What comes before a move

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
+from ganeti_steward.core.errors import few
 from ganeti_steward.core.model.cluster import Instance
 from ganeti_steward.core.model.finding import EVACUATE_FAILOVER, EVACUATIONS
 from ganeti_steward.plugins.maintenance.config import OFFLINE
@@ -74,10 +75,9 @@ def last_synced(case: Evacuation, instance: str) -> str:
     return f"were last seen in sync at {utc_time(at)}"
 
 
-def counted(names: Sequence[str]) -> str:
+def named(names: Sequence[str]) -> str:
     """The first few names, the others counted."""
-    more = len(names) - _NAMED
-    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+    return few(names, _NAMED)
 
 
 def others_later(found: NodeMoves, most: int) -> Iterator[str]:
@@ -91,10 +91,7 @@ def others_later(found: NodeMoves, most: int) -> Iterator[str]:
 
 def listed(reasons: Iterable[tuple[str, str]]) -> str:
     """The first few in words, the others counted."""
-    found = list(reasons)
-    shown = "; ".join(f"{name}: {reason}" for name, reason in found[:_NAMED])
-    more = len(found) - _NAMED
-    return f"{shown}; and {more} more" if more > 0 else shown
+    return few([f"{name}: {reason}" for name, reason in reasons], _NAMED, "; ")
 
 
 def unsynced_fault(case: Evacuation, instance: Instance) -> str:

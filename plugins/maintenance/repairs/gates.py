@@ -10,7 +10,7 @@ from http import HTTPStatus
 from typing import Any, Final, NamedTuple
 
 from ganeti_steward.core import hookimpl
-from ganeti_steward.core.errors import reason_of
+from ganeti_steward.core.errors import few, reason_of
 from ganeti_steward.core.json_nesting import load_json
 from ganeti_steward.core.process.supervisor import (
     Limits,
@@ -101,12 +101,8 @@ class _Query(NamedTuple):
             return f"Prometheus at {self.address} gave no answer: {_why(err)}"
         if not firing:
             return ""
-        more = len(firing) - _SHOWN
-        rest = f" and {more} more" if more > 0 else ""
-        return (
-            f"{len(firing)} alerts fire whose names match {self.alerts}: "
-            f"{', '.join(firing[:_SHOWN])}{rest}"
-        )
+        shown = few(firing, _SHOWN)
+        return f"{len(firing)} alerts fire whose names match {self.alerts}: {shown}"
 
     def _firing(self) -> list[dict[str, Any]]:
         """The labels of each firing alert; raises OSError, and ValueError and the like."""

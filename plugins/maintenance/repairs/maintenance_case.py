@@ -10,8 +10,8 @@ from ganeti_steward.core.model.opcodes import Job
 from ganeti_steward.plugins.maintenance.repairs.case import NodeCase
 from ganeti_steward.plugins.maintenance.repairs.evacuation_case import (
     Reasons,
-    counted,
     listed,
+    named,
     others_later,
 )
 from ganeti_steward.plugins.model import operations, task, works
@@ -97,7 +97,7 @@ def for_each(
         step,
         frozenset(nodes),
         frozenset(names),
-        f"{what} {case.name}: {counted(names)}",
+        f"{what} {case.name}: {named(names)}",
         [job for _, job in chosen],
         each=tuple(names),
     )

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ganeti_steward.core import hookimpl
+from ganeti_steward.core.json_reader import counted
 from ganeti_steward.core.model.cluster import NOT_MIRRORED, Instance
 from ganeti_steward.core.model.context import Context
 from ganeti_steward.core.model.finding import LIVE_REPAIR
@@ -19,7 +20,6 @@ from ganeti_steward.plugins.maintenance.repairs.attempts import retry
 from ganeti_steward.plugins.maintenance.repairs.case import NodeRepair
 from ganeti_steward.plugins.maintenance.repairs.storage_case import (
     StorageCase,
-    counted,
     opening_fault,
     repair_fault,
 )

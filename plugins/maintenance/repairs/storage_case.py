@@ -203,11 +203,6 @@ def _lost_alone(node: str, other: str) -> str:
     )
 
 
-def counted(number: int, what: str) -> str:
-    """``1 disk``, ``2 disks``."""
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
-
-
 def repair_fault(case: StorageCase) -> str:
     """Why the volume group is not repaired; empty when nothing speaks against it.
 
