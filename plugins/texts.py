@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import UTC, datetime, tzinfo
 from typing import Any, Final
 
@@ -46,9 +45,11 @@ def text_member(text: str, name: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-def read_reasons(trail: Iterable[Any]) -> tuple[Reason, ...]:
+def read_reasons(trail: Any) -> tuple[Reason, ...]:
     """The entries of a trail as Ganeti gives it; raises ValueError."""
     try:
+        if not isinstance(trail, list | tuple):
+            raise TypeError
         return tuple(_reason(*entry) for entry in trail)
     except (OverflowError, TypeError, ValueError):
         raise ValueError("the reason trail is no list of sources, texts and times") from None

@@ -1,18 +1,19 @@
 """The job filter rules of a cluster: read, written and deleted through luxid or RAPI.
 
-They are part of Ganeti's configuration and survive a failover of the master.
+They are part of Ganeti's configuration and survive a failover of the master.  `read_rule` and the
+functions that it calls read rules of every form: rows of luxid, files, and options of commands.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from ganeti_steward.core.errors import RefusedByGaneti
+from ganeti_steward.core.errors import RefusedByGaneti, join_faults
 from ganeti_steward.core.ganeti.reasons import Reason
 from ganeti_steward.core.json_nesting import is_deep
-from ganeti_steward.core.json_reader import describe, quoted
+from ganeti_steward.core.json_reader import Faults, describe
 from ganeti_steward.plugins.texts import read_reasons
 
 if TYPE_CHECKING:
@@ -30,7 +31,9 @@ PLAIN_ACTIONS: Final = frozenset({ACCEPT, CONTINUE, PAUSE, REJECT})
 
 #: Levels of lists and objects in the predicates of a rule, which are evaluated recursively.
 _DEEPEST: Final = 200
-_TOO_DEEP: Final = f"its predicates have more than {_DEEPEST} levels, too many to be evaluated"
+TOO_DEEP: Final = f"more than {_DEEPEST} levels are too many to be evaluated"
+#: Numbers of Ganeti are smaller.
+_LIMIT: Final = 2**63
 
 _FIELDS: Final = ("uuid", "priority", "predicates", "action", "reason_trail", "watermark")
 
@@ -85,12 +88,19 @@ class Rules(NamedTuple):
 
 def read_rules(client: Luxi | Rapi) -> Rules:
     """All rules of the cluster of a client; raises StewardError."""
-    found, unreadable = [], {}
-    for row in client.rows("filter", _FIELDS):
-        try:
-            found.append(_rule(row))
-        except ValueError as err:
-            unreadable[row["uuid"]] = str(err)
+    return rules_of((row["uuid"], row, Faults()) for row in client.rows("filter", _FIELDS))
+
+
+def rules_of(rows: Iterable[tuple[str, Mapping[str, Any], Faults]]) -> Rules:
+    """The rules of rows, each with its uuid and the faults that were found in it before."""
+    found, faulty = [], dict[str, list[str]]()
+    for uuid, row, faults in rows:
+        rule = read_rule(row, uuid, faults)
+        if faults.found:
+            faulty.setdefault(uuid, []).extend(faults.found)
+        else:
+            found.append(rule)
+    unreadable = {uuid: join_faults(faults) for uuid, faults in faulty.items()}
     return Rules(tuple(sorted(found, key=lambda rule: rule.order)), unreadable)
 
 
@@ -111,11 +121,8 @@ class FilterRules:
         StewardError `RefusedByGaneti` the rules are as before; with another one that is not known.
         """
         content = rule.content
-        if not json.dumps(content, ensure_ascii=False).isascii():
-            raise RefusedByGaneti(
-                f"filter rule {rule.uuid or '(new)'}: only ASCII may be in it, for Ganeti's "
-                "daemons can stop at other text"
-            )
+        if fault := ascii_fault(json.dumps(content, ensure_ascii=False)):
+            raise RefusedByGaneti(f"filter rule {rule.uuid or '(new)'}: {fault}")
         return self._client.write_filter(rule.uuid, content)
 
     def watermark(self, uuid: str) -> int | None:
@@ -137,40 +144,73 @@ class FilterRules:
         return any(row["uuid"] == uuid for row in self._client.rows("filter", ("uuid",)))
 
 
-def _rule(row: Mapping[str, Any]) -> FilterRule:
-    """A rule as luxid gives it; raises ValueError with one sentence."""
-    action, limit = _action(row["action"])
-    return FilterRule(
-        uuid=_typed(row, "uuid", str),
-        priority=_typed(row, "priority", int),
-        predicates=evaluable(_typed(row, "predicates", list)),
-        action=action,
-        limit=limit,
-        reasons=read_reasons(_typed(row, "reason_trail", list)),
-        watermark=_typed(row, "watermark", int),
+def read_rule(row: Mapping[str, Any], uuid: str, faults: Faults) -> FilterRule:
+    """A rule with the members that luxid gives, or RAPI; a missing one has its default.
+
+    Each fault has its place.  Those inside of predicates are left to
+    `ganeti_steward.plugins.filters.language.faults_of`: luxid has rules with such faults.
+    """
+    action, limit = read_action(row.get("action", CONTINUE), faults)
+    rule = FilterRule(
+        uuid,
+        read_number("priority", row.get("priority", 0), faults) or 0,
+        read_predicates(row.get("predicates", []), faults),
+        action,
+        limit,
+        watermark=read_number("watermark", row.get("watermark", 0), faults) or 0,
     )
+    try:
+        trail = read_reasons(row.get("reason_trail", row.get("reason", [])))
+    except ValueError as err:
+        faults.found.append(str(err))
+        return rule
+    return rule._replace(reasons=trail)
 
 
-def evaluable(predicates: list[Any]) -> tuple[Any, ...]:
-    """The predicates of a rule; raises ValueError where they are nested too deeply."""
-    if is_deep(predicates, _DEEPEST):
-        raise ValueError(_TOO_DEEP)
-    return tuple(predicates)
-
-
-def _action(value: Any) -> tuple[str, int]:
+def read_action(value: Any, faults: Faults) -> tuple[str, int]:
+    """Action and limit of an action as `FilterRule.native_action`."""
     if isinstance(value, str) and value in PLAIN_ACTIONS:
         return value, 0
     if isinstance(value, list) and len(value) == 2 and value[0] == RATE_LIMIT:
-        limit = value[1]
-        if type(limit) is int and limit > 0:
+        limit = _whole(value[1])
+        if limit:
             return RATE_LIMIT, limit
-    shown = quoted(value) if isinstance(value, str) else describe(value)
-    raise ValueError(f"{shown} is no action of a filter rule that is known here")
+    found = json.dumps(value, default=describe)[:80] if isinstance(value, list) else describe(value)
+    faults.add(
+        "action",
+        f"ACCEPT, PAUSE, REJECT, CONTINUE or {RATE_LIMIT} with a number from 1 is expected, found "
+        f"{found}",
+    )
+    return CONTINUE, 0
 
 
-def _typed(row: Mapping[str, Any], key: str, kind: type) -> Any:
-    value = row[key]
-    if type(value) is not kind:
-        raise ValueError(f"key {key!r}: {describe(value)} is not expected")
-    return value
+def read_number(place: str, value: Any, faults: Faults) -> int | None:
+    """A priority or watermark, from 0; None after a fault."""
+    number = _whole(value)
+    if number is None:
+        faults.add(place, f"a whole number from 0 is expected, found {describe(value)}")
+    return number
+
+
+def _whole(value: Any) -> int | None:
+    """A number from 0 without a fraction; None for anything else."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return value if type(value) is int and 0 <= value < _LIMIT else None
+
+
+def read_predicates(value: Any, faults: Faults) -> tuple[Any, ...]:
+    """Predicates that can be evaluated if `language` finds no faults in them."""
+    if not isinstance(value, list):
+        faults.add("predicates", f"a list is expected, found {describe(value)}")
+    elif is_deep(value, _DEEPEST):
+        faults.add("predicates", TOO_DEEP)
+    else:
+        return tuple(value)
+    return ()
+
+
+def ascii_fault(text: str) -> str:
+    """Why a text must not be in a rule; empty: it may be."""
+    other = next((char for char in text if not char.isascii()), "")
+    return f"{other!a} is not ASCII, and Ganeti's daemons can stop at that" if other else ""

@@ -7,27 +7,29 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
 
 from ganeti_steward.core.errors import StewardError, join_faults
 from ganeti_steward.core.ganeti.reasons import USER, Reason
 from ganeti_steward.core.json_nesting import TooDeep, load_json
-from ganeti_steward.core.json_reader import describe, quoted
+from ganeti_steward.core.json_reader import Faults, describe, quoted
 from ganeti_steward.plugins.filters.filter_rules import (
-    CONTINUE,
-    PLAIN_ACTIONS,
     RATE_LIMIT,
+    TOO_DEEP,
     FilterRule,
     Rules,
-    evaluable,
+    ascii_fault,
+    read_action,
+    read_number,
+    read_predicates,
+    rules_of,
 )
 from ganeti_steward.plugins.filters.language import faults_of
-from ganeti_steward.plugins.texts import read_reasons
 
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
 _NUMBER: Final = re.compile(r"[0-9]{1,15}", re.ASCII)
-_LIMITED: Final = re.compile(rf"{RATE_LIMIT}\s+(0*[1-9][0-9]{{0,8}})", re.ASCII)
+_LIMITED: Final = re.compile(rf"{RATE_LIMIT}\s+([0-9]{{1,9}})", re.ASCII)
 
 
 def action_text(rule: FilterRule) -> str:
@@ -35,23 +37,15 @@ def action_text(rule: FilterRule) -> str:
     return f"{RATE_LIMIT} {rule.limit}" if rule.action == RATE_LIMIT else rule.action
 
 
-def parsed_action(text: str) -> tuple[str, int]:
-    """Action and limit of a text as `action_text` writes it; raises StewardError."""
-    if text in PLAIN_ACTIONS:
-        return text, 0
-    if limited := _LIMITED.fullmatch(text):
-        return RATE_LIMIT, int(limited[1])
-    raise StewardError(
-        f"action {quoted(text)}: ACCEPT, PAUSE, REJECT, CONTINUE or 'RATE_LIMIT n' with n from 1 "
-        "is expected, in upper case"
-    )
+def parsed_action(text: str, faults: Faults) -> tuple[str, int]:
+    """Action and limit of a text as `action_text` writes it."""
+    limited = _LIMITED.fullmatch(text)
+    return read_action([RATE_LIMIT, int(limited[1])] if limited else text, faults)
 
 
-def parsed_priority(text: str) -> int:
-    """A priority, from 0; raises StewardError."""
-    if not _NUMBER.fullmatch(text):
-        raise StewardError(f"priority {quoted(text)}: a whole number from 0 is expected")
-    return int(text)
+def parsed_priority(text: str, faults: Faults) -> int | None:
+    """A priority, from 0; None after a fault."""
+    return read_number("priority", int(text) if _NUMBER.fullmatch(text) else text, faults)
 
 
 #: A rule in examples.
@@ -63,49 +57,48 @@ def is_uuid(text: str) -> bool:
     return _UUID.fullmatch(text) is not None
 
 
-def checked_uuid(text: str) -> str:
-    """The uuid of a rule; raises StewardError."""
+def check_uuid(text: str, faults: Faults) -> None:
+    """Note a fault where it cannot be the uuid of a new rule."""
     if not is_uuid(text):
-        raise StewardError(f"{quoted(text)} is no uuid in lower case, as Ganeti requires it")
-    return text
+        faults.add("uuid", f"{quoted(text)} is not a uuid in lower case, which Ganeti requires")
 
 
-def parsed_predicates(text: str) -> tuple[Any, ...]:
-    """The predicates of a JSON text; raises StewardError naming every fault with its place."""
+def parsed_predicates(text: str, faults: Faults) -> tuple[Any, ...]:
+    """The predicates of a JSON text, with every fault in them."""
     try:
-        predicates = load_json(text)
-        faults = faults_of(predicates)
-    except (TooDeep, RecursionError):
-        raise StewardError("predicates: they are nested too deeply") from None
+        return valid_predicates(load_json(text), faults)
+    except TooDeep:
+        faults.add("predicates", TOO_DEEP)
     except ValueError as err:
-        raise StewardError(f"predicates: not JSON: {err}") from None
-    if faults:
-        raise StewardError(join_faults(faults))
-    checked_ascii("predicates", json.dumps(predicates, ensure_ascii=False))
-    return tuple(predicates)
+        faults.add("predicates", f"not JSON: {err}")
+    return ()
 
 
-def user_reasons(text: str | None, now: int) -> tuple[Reason, ...]:
-    """The entry of a reason trail for what a user gave; raises StewardError."""
-    return (Reason(USER, checked_ascii("reason", text), now),) if text else ()
+def valid_predicates(value: Any, faults: Faults) -> tuple[Any, ...]:
+    """Predicates that luxid takes."""
+    predicates = read_predicates(value, faults)
+    faults.found += faults_of(predicates)
+    check_ascii("predicates", json.dumps(predicates, ensure_ascii=False, default=str), faults)
+    return predicates
 
 
-def checked_ascii(what: str, text: str) -> str:
-    """A text that may be in a rule; raises StewardError.
-
-    Ganeti's daemons can stop at other text than ASCII.
-    """
-    other = next((char for char in text if not char.isascii()), "")
-    if other:
-        raise StewardError(f"{what}: {other!a} is not ASCII, and Ganeti's daemons can stop at that")
-    return text
+def user_reasons(text: str | None, now: int, faults: Faults) -> tuple[Reason, ...]:
+    """The entry of a reason trail for what a user gave."""
+    check_ascii("reason", text or "", faults)
+    return (Reason(USER, text, now),) if text else ()
 
 
-_KEYS: Final = frozenset(
-    {"uuid", "watermark", "priority", "predicates", "action", "reason", "reason_trail"}
+def check_ascii(place: str, text: str, faults: Faults) -> None:
+    """Note a fault where a text may not be in a rule."""
+    if fault := ascii_fault(text):
+        faults.add(place, fault)
+
+
+#: Keys in lists of rules; the last ones are not part of a rule.
+_KEYS: Final = (
+    *("uuid", "watermark", "priority", "predicates", "action", "reason", "reason_trail"),
+    *("purpose", "uri", "ctime", "mtime", "serial_no"),
 )
-#: Keys of lists that are no part of a rule.
-_MORE: Final = frozenset({"purpose", "uri", "ctime", "mtime", "serial_no"})
 _UNREADABLE: Final = re.compile(r"unreadable: .+", re.DOTALL)
 
 
@@ -115,22 +108,13 @@ def read_rule_file(text: str | bytes, name: str) -> Rules:
     A rule without uuid gets ``entry N`` for one, without other keys what luxid would set.  What
     luxid would refuse is among the unreadable ones, except for faults in predicates.
     """
-    rows = _rows(text, name)
-    found: list[FilterRule] = []
-    unreadable = {}
-    for number, row in enumerate(rows, 1):
-        uuid = f"entry {number}"
-        try:
-            if not isinstance(row, dict):
-                raise ValueError(f"a rule is expected, found {describe(row)}")
-            if isinstance(row.get("uuid"), str) and row["uuid"]:
-                uuid = row["uuid"]
-            if any(rule.uuid == uuid for rule in found):
-                raise ValueError("two rules have this uuid")
-            found.append(_rule(row, uuid))
-        except (StewardError, ValueError) as err:
-            unreadable[uuid] = str(err)
-    return Rules(tuple(sorted(found, key=lambda rule: rule.order)), unreadable)
+    try:
+        rows = load_json(text)
+    except ValueError as err:
+        raise StewardError(f"{name}: this is not JSON, or too deeply nested: {err}") from None
+    if not isinstance(rows, list):
+        raise StewardError(f"{name}: a list of rules is expected, found {describe(rows)}")
+    return rules_of(_entries(rows))
 
 
 def valid_rules(rules: Rules, name: str) -> tuple[FilterRule, ...]:
@@ -144,65 +128,34 @@ def valid_rules(rules: Rules, name: str) -> tuple[FilterRule, ...]:
     return rules.rules
 
 
-def _rows(text: str | bytes, name: str) -> list[Any]:
-    try:
-        rows = load_json(text)
-    except ValueError as err:
-        raise StewardError(f"{name}: this is not JSON, or too deeply nested: {err}") from None
-    if not isinstance(rows, list):
-        raise StewardError(f"{name}: a list of rules is expected, found {describe(rows)}")
-    return rows
+def _entries(rows: list[Any]) -> Iterator[tuple[str, Mapping[str, Any], Faults]]:
+    """What a list of rules has in addition to the rows of luxid is checked here."""
+    seen = set[str]()
+    for number, row in enumerate(rows, 1):
+        uuid, faults = f"entry {number}", Faults()
+        if not isinstance(row, dict):
+            faults.found.append(f"a rule is expected, found {describe(row)}")
+            yield uuid, {}, faults
+            continue
+        given = row.get("uuid")
+        if isinstance(given, str) and given:
+            uuid = given
+        if uuid in seen:
+            faults.found.append("two rules have this uuid")
+        seen.add(uuid)
+        if _UNREADABLE.fullmatch(str(row.get("purpose", ""))):
+            faults.found.append(str(row["purpose"]).removeprefix("unreadable: "))
+            yield uuid, {}, faults
+            continue
+        if given:
+            check_uuid(uuid, faults)
+        check_keys(row, _KEYS, faults)
+        predicates = json.dumps(row.get("predicates"), ensure_ascii=False)
+        check_ascii("predicates", predicates, faults)
+        yield uuid, row, faults
 
 
-def _rule(row: Mapping[str, Any], uuid: str) -> FilterRule:
-    """Raises ValueError or StewardError with one sentence."""
-    if _UNREADABLE.fullmatch(str(row.get("purpose", ""))):
-        raise ValueError(str(row["purpose"]).removeprefix("unreadable: "))
-    unknown = sorted(row.keys() - _KEYS - _MORE)
-    if unknown:
-        raise ValueError(f"there is no key {quoted(unknown[0])} in a rule")
-    if row.get("uuid"):
-        checked_uuid(uuid)
-    predicates = row.get("predicates", [])
-    if not isinstance(predicates, list):
-        raise ValueError(f"key 'predicates': a list is expected, found {describe(predicates)}")
-    checked_ascii("predicates", json.dumps(predicates, ensure_ascii=False))
-    action, limit = _action(row.get("action", CONTINUE))
-    return FilterRule(
-        uuid,
-        _number(row, "priority"),
-        evaluable(predicates),
-        action,
-        limit,
-        _reasons(row),
-        _number(row, "watermark"),
-    )
-
-
-def _number(row: Mapping[str, Any], key: str) -> int:
-    value = row.get(key, 0)
-    if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
-        raise ValueError(f"key {key!r}: a number from 0 is expected, found {describe(value)}")
-    return int(value)
-
-
-def _reasons(row: Mapping[str, Any]) -> tuple[Reason, ...]:
-    trail = row.get("reason_trail", row.get("reason", []))
-    if not isinstance(trail, list):
-        raise ValueError(f"key 'reason_trail': a list is expected, found {describe(trail)}")
-    return read_reasons(trail)
-
-
-def _action(value: Any) -> tuple[str, int]:
-    if isinstance(value, str) and value in PLAIN_ACTIONS:
-        return value, 0
-    if isinstance(value, list) and len(value) == 2 and value[0] == RATE_LIMIT:
-        limit = value[1]
-        whole = isinstance(limit, int | float) and not isinstance(limit, bool)
-        if whole and limit >= 1 and limit == int(limit):
-            return RATE_LIMIT, int(limit)
-    shown = quoted(value) if isinstance(value, str) else json.dumps(value)
-    raise ValueError(
-        f"key 'action': {shown} is none that luxid takes: ACCEPT, PAUSE, REJECT, CONTINUE or "
-        '["RATE_LIMIT", n] with n from 1'
-    )
+def check_keys(row: Mapping[str, Any], known: Collection[str], faults: Faults) -> None:
+    """Note the keys of an object that are not known."""
+    for key in sorted(row.keys() - {*known}):
+        faults.found.append(f"there is no key {quoted(key)}; {', '.join(known)} are known")

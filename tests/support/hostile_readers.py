@@ -47,6 +47,7 @@ from ganeti_steward.core.ganeti.signing import sign
 from ganeti_steward.core.ganeti.snapshot import read_live
 from ganeti_steward.core.iallocator.history import Call
 from ganeti_steward.core.iallocator.message import read_message
+from ganeti_steward.core.json_reader import Faults
 from ganeti_steward.core.node_agent.protocol import (
     REPORT,
     CommandEnd,
@@ -355,7 +356,8 @@ def recorded_moment() -> Any:
 
 def _rule_file(rng: Random) -> object:
     if rng.random() < 0.3:
-        return parsed_predicates(decoded(damaged_json(rng, deepcopy(RULES[rng.randrange(3)][1]))))
+        text = decoded(damaged_json(rng, deepcopy(RULES[rng.randrange(3)][1])))
+        return parsed_predicates(text, Faults())
     rows = [
         {
             "uuid": f"0000000{at}-0000-4000-8000-000000000000",

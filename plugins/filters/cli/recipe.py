@@ -18,7 +18,7 @@ from ganeti_steward.core.commands.tables import add_json_option, print_json
 from ganeti_steward.core.errors import EXIT_OK, StewardError
 from ganeti_steward.core.ganeti.luxi import REASON_SOURCE
 from ganeti_steward.core.ganeti.reasons import USER, Reason
-from ganeti_steward.core.json_reader import printable, quoted
+from ganeti_steward.core.json_reader import Faults, printable, quoted
 from ganeti_steward.plugins.filters import recipes, rule_text
 from ganeti_steward.plugins.filters.cli.cluster import live_client
 from ganeti_steward.plugins.filters.filter_rules import RATE_LIMIT, FilterRule, FilterRules
@@ -124,12 +124,16 @@ def _add_writing(parser: argparse.ArgumentParser) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     """Print or create the rules of a recipe, or remove them."""
-    name = _checked_name(options.name)
+    name, faults = options.name, Faults()
+    if not name.strip() or name != name.strip() or not name.isprintable():
+        faults.add("name", f"words without blanks around are expected, found {quoted(name)}")
+    rule_text.check_ascii("name", name, faults)
+    rules = [] if options.recipe == _REMOVE else _rules(options, time.time_ns(), faults)
+    faults.check()
     if options.recipe == _REMOVE:
         for uuid in remove_all(FilterRules(live_client(options)), name, options.only):
             print(uuid)
         return EXIT_OK
-    rules = _marked(options, _rules(options), time.time_ns())
     if options.submit:
         for uuid in create_all(FilterRules(live_client(options)), rules):
             print(uuid)
@@ -141,41 +145,35 @@ def _run(options: argparse.Namespace) -> int:
     return EXIT_OK
 
 
-def _checked_name(name: str) -> str:
-    """The name as it is; raises StewardError."""
-    if not name.strip() or name != name.strip() or not name.isprintable():
-        raise StewardError(f"{quoted(name)} is no name: words without blanks around are expected")
-    return rule_text.checked_ascii("name", name)
+def _rules(options: argparse.Namespace, now: int, faults: Faults) -> list[FilterRule]:
+    rules = RECIPES[options.recipe].rules(options, faults)
+    if options.priority is not None:
+        rules = recipes.moved(rules, rule_text.parsed_priority(options.priority, faults) or 0)
+    own = Reason(REASON_SOURCE, mark(options.recipe, options.name), now)
+    reasons = (*rule_text.user_reasons(options.reason, now, faults), own)
+    return [rule._replace(reasons=reasons) for rule in rules]
 
 
-def _rules(options: argparse.Namespace) -> list[FilterRule]:
-    """The rules without a reason; raises StewardError."""
-    rules = RECIPES[options.recipe].rules(options)
-    if options.priority is None:
-        return rules
-    return recipes.moved(rules, rule_text.parsed_priority(options.priority))
-
-
-def _allowed(options: argparse.Namespace, usual: str = "") -> list[recipes.Allowed]:
+def _allowed(options: argparse.Namespace, faults: Faults, usual: str = "") -> list[recipes.Allowed]:
     texts = options.allow or ([usual] if usual else [])
     if not all(texts):
-        raise StewardError("--allow: the text of a reason is expected")
+        faults.add("--allow", "the text of a reason is expected")
     for text in (*texts, options.source):
-        rule_text.checked_ascii("--allow", text)
+        rule_text.check_ascii("--allow", text, faults)
     allowed = [recipes.Allowed(options.source, text) for text in texts]
     return [*allowed, recipes.DAEMON_JOBS] if options.allow_maintd else allowed
 
 
-def _opcodes(options: argparse.Namespace) -> Sequence[str]:
+def _opcodes(options: argparse.Namespace, faults: Faults) -> Sequence[str]:
     for opcode in options.opcode or ():
         if not _OPCODE.fullmatch(opcode):
-            raise StewardError(f"{quoted(opcode)} is no opcode, such as OP_INSTANCE_MIGRATE")
+            faults.add("--opcode", f"{quoted(opcode)} is no opcode, such as OP_INSTANCE_MIGRATE")
     return options.opcode or ()
 
 
-def _limit(options: argparse.Namespace) -> list[FilterRule]:
-    _, number = rule_text.parsed_action(f"{RATE_LIMIT} {options.number}")
-    return recipes.limit(number, _opcodes(options) or recipes.REPLACEMENTS)
+def _limit(options: argparse.Namespace, faults: Faults) -> list[FilterRule]:
+    _, number = rule_text.parsed_action(f"{RATE_LIMIT} {options.number}", faults)
+    return recipes.limit(number, _opcodes(options, faults) or recipes.REPLACEMENTS)
 
 
 class Recipe(NamedTuple):
@@ -185,8 +183,8 @@ class Recipe(NamedTuple):
     """what it does, in one line"""
     add_options: Callable[[argparse.ArgumentParser], None]
     """adds what it takes in addition to the name"""
-    rules: Callable[[argparse.Namespace], list[FilterRule]]
-    """its rules, from what was given; raises StewardError"""
+    rules: Callable[[argparse.Namespace, Faults], list[FilterRule]]
+    """its rules, from what was given"""
 
 
 #: Name -> recipe, in the order of the help.
@@ -194,22 +192,24 @@ RECIPES: Final[Mapping[str, Recipe]] = {
     recipes.DRAIN: Recipe(
         "cancel new jobs; what is queued already runs",
         _add_allow,
-        lambda options: recipes.drain(_allowed(options)),
+        lambda options, faults: recipes.drain(_allowed(options, faults)),
     ),
     recipes.SOFT_DRAIN: Recipe(
         "hold new jobs; what is queued already runs",
         _add_allow,
-        lambda options: recipes.soft_drain(_allowed(options)),
+        lambda options, faults: recipes.soft_drain(_allowed(options, faults)),
     ),
     recipes.ONLY: Recipe(
         "let the jobs of one maintenance run and hold all others",
         _add_only,
-        lambda options: recipes.only(_allowed(options, options.name), new=options.new),
+        lambda options, faults: recipes.only(
+            _allowed(options, faults, options.name), new=options.new
+        ),
     ),
     recipes.FORBID: Recipe(
         "cancel jobs that create instances, or with other opcodes, queued ones as well",
         _add_opcode,
-        lambda options: recipes.forbid(_opcodes(options) or recipes.CREATIONS),
+        lambda options, faults: recipes.forbid(_opcodes(options, faults) or recipes.CREATIONS),
     ),
     recipes.LIMIT: Recipe(
         "let at most so many disk replacements, or other opcodes, run at a time",
@@ -217,12 +217,6 @@ RECIPES: Final[Mapping[str, Recipe]] = {
         _limit,
     ),
 }
-
-
-def _marked(options: argparse.Namespace, rules: Sequence[FilterRule], now: int) -> list[FilterRule]:
-    own = Reason(REASON_SOURCE, mark(options.recipe, options.name), now)
-    reasons = (*rule_text.user_reasons(options.reason, now), own)
-    return [rule._replace(reasons=reasons) for rule in rules]
 
 
 def _command(rule: FilterRule, reason: str) -> str:

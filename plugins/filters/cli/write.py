@@ -15,7 +15,7 @@ from ganeti_steward.core.commands.manual import describe
 from ganeti_steward.core.commands.tables import print_notes
 from ganeti_steward.core.config.load import config_path, load_config
 from ganeti_steward.core.errors import EXIT_OK, StewardError, join_faults
-from ganeti_steward.core.json_reader import quoted
+from ganeti_steward.core.json_reader import Faults, quoted
 from ganeti_steward.plugins.filters import filter_rules, rule_notes, rule_text
 from ganeti_steward.plugins.filters.actions.calling import plugins_with_actions
 from ganeti_steward.plugins.filters.actions.holding import ACTIONS, fault_of
@@ -70,7 +70,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def _add(options: argparse.Namespace) -> int:
     """Create the rule and print its uuid."""
-    rule = described(options, filter_rules.FilterRule(uuid=""), time.time_ns())
+    faults = Faults()
+    rule = described(options, filter_rules.FilterRule(uuid=""), time.time_ns(), faults)
+    faults.check()
     if not options.force:
         check_rules([rule])
     print(filter_rules.FilterRules(cluster.live_client(options)).write(rule))
@@ -107,16 +109,20 @@ def replace_options(parser: argparse.ArgumentParser) -> None:
 
 def _replace(options: argparse.Namespace) -> int:
     """Write the rule, which also gives it a new watermark, and print its uuid."""
-    new, now = filter_rules.FilterRule(rule_text.checked_uuid(options.uuid)), time.time_ns()
+    new, now, faults = filter_rules.FilterRule(options.uuid), time.time_ns(), Faults()
+    rule_text.check_uuid(options.uuid, faults)
     # What is wrong with the options comes before anything that concerns the cluster.
-    described(options, new, now)
+    described(options, new, now, faults)
+    faults.check()
     rules = filter_rules.FilterRules(cluster.live_client(options))
     present = rules.read()
     if not options.force:
         cluster.check_unowned(present, [options.uuid])
     before = next((rule for rule in present.rules if rule.uuid == new.uuid), new)
     reasons = tuple(reason for reason in before.reasons if reason.source != _LUXID)
-    print(rules.write(described(options, before._replace(reasons=reasons), now)))
+    rule = described(options, before._replace(reasons=reasons), now, faults)
+    faults.check()
+    print(rules.write(rule))
     return EXIT_OK
 
 
@@ -142,43 +148,51 @@ def _delete(options: argparse.Namespace) -> int:
 
 
 def described(
-    options: argparse.Namespace, before: filter_rules.FilterRule, now: int
+    options: argparse.Namespace, before: filter_rules.FilterRule, now: int, faults: Faults
 ) -> filter_rules.FilterRule:
-    """The rule that the options describe; raises StewardError.
+    """The rule that the options describe.
 
     ``before``: what holds where an option is not given; ``now``: ns since 1970.
     """
     rule, priority = before, None
     if options.priority is not None:
-        priority = rule_text.parsed_priority(options.priority)
+        priority = rule_text.parsed_priority(options.priority, faults)
     if options.predicates is not None:
-        rule = rule._replace(predicates=rule_text.parsed_predicates(options.predicates))
+        rule = rule._replace(predicates=rule_text.parsed_predicates(options.predicates, faults))
     if options.reason is not None:
         noted = tuple(
             reason for reason in rule.reasons if reason.source == rule_notes.ACTION_SOURCE
         )
-        rule = rule._replace(reasons=(*rule_text.user_reasons(options.reason, now), *noted))
+        reasons = rule_text.user_reasons(options.reason, now, faults)
+        rule = rule._replace(reasons=(*reasons, *noted))
     if options.action is not None:
-        rule = with_action(rule, options.action, now)
-    return with_priority(rule, priority)
+        rule = with_action(rule, options.action, now, faults)
+    return with_priority(rule, priority, faults)
 
 
-def with_action(rule: filter_rules.FilterRule, text: str, now: int) -> filter_rules.FilterRule:
-    """The rule with the action of a text, ``now`` as its time; raises StewardError."""
+def with_action(
+    rule: filter_rules.FilterRule, text: str, now: int, faults: Faults
+) -> filter_rules.FilterRule:
+    """The rule with the action of a text, ``now`` as its time."""
     others = tuple(reason for reason in rule.reasons if reason.source != rule_notes.ACTION_SOURCE)
-    noted = _noted(text)
-    if noted is None:
-        action, limit = rule_text.parsed_action(text)
+    rule_text.check_ascii("action", text, faults)
+    noted = rule_notes.read_action(text)
+    if noted is None or noted.name in (*filter_rules.PLAIN_ACTIONS, filter_rules.RATE_LIMIT):
+        action, limit = rule_text.parsed_action(text, faults)
         return rule._replace(action=action, limit=limit, reasons=others)
+    if fault := _fault(noted):
+        faults.add("action", fault)
     return rule._replace(
         action=filter_rules.PAUSE, limit=0, reasons=(*others, rule_notes.note_of(noted, now))
     )
 
 
-def with_priority(rule: filter_rules.FilterRule, given: int | None) -> filter_rules.FilterRule:
+def with_priority(
+    rule: filter_rules.FilterRule, given: int | None, faults: Faults
+) -> filter_rules.FilterRule:
     """The rule with a priority that leaves room before it where that is needed.
 
-    ``given``: None where the user chose none.  Raises StewardError.
+    ``given``: None where the user chose none.
     """
     rule = rule if given is None else rule._replace(priority=given)
     noted = rule_notes.noted_action(rule)
@@ -186,28 +200,26 @@ def with_priority(rule: filter_rules.FilterRule, given: int | None) -> filter_ru
         return rule
     if given is None:
         return rule._replace(priority=_PRIORITY)
-    raise StewardError(
-        f"priority 0: the action {noted.name} requires 1 or more, because a rule that releases "
-        "a job comes before it"
+    faults.add(
+        "priority",
+        f"the action {noted.name} requires 1 or more, because a rule that releases a job comes "
+        "before it",
     )
+    return rule
 
 
-def _noted(text: str) -> rule_notes.NotedAction | None:
-    """An action that is not Ganeti's, with arguments it takes; None for Ganeti's, and for none.
+def _fault(action: rule_notes.NotedAction) -> str:
+    """What is wrong with an action that is not Ganeti's; empty: nothing.
 
-    Raises StewardError where no plugin can know it: a misspelt one would hold jobs forever.
+    No plugin may know a misspelt one, which would hold jobs forever.
     """
-    action = rule_notes.read_action(rule_text.checked_ascii("action", text))
-    if action is None or action.name in (*filter_rules.PLAIN_ACTIONS, filter_rules.RATE_LIMIT):
-        return None
     if action.name in ACTIONS:
-        if fault := fault_of(*action):
-            raise StewardError(f"action {quoted(text)}: {fault}")
-    elif not plugins_with_actions(load_config(config_path(), ("plugins", "plugin"))):
-        plain = ", ".join(sorted(filter_rules.PLAIN_ACTIONS))
-        known = f"{plain}, {filter_rules.RATE_LIMIT}, {', '.join(ACTIONS)}"
-        raise StewardError(
-            f"action {quoted(action.name)} is none of {known}, and [plugins] load names no plugin "
-            "with other actions here"
-        )
-    return action
+        return fault_of(*action)
+    if plugins_with_actions(load_config(config_path(), ("plugins", "plugin"))):
+        return ""
+    plain = ", ".join(sorted(filter_rules.PLAIN_ACTIONS))
+    known = f"{plain}, {filter_rules.RATE_LIMIT}, {', '.join(ACTIONS)}"
+    return (
+        f"{quoted(action.name)} is none of {known}, and [plugins] load names no plugin with other "
+        "actions here"
+    )

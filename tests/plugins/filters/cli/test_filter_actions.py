@@ -53,8 +53,8 @@ def test_without_such_a_rule_there_is_no_note(call: Call) -> None:
         (["--action=AFTER_INCIDENT"], "AFTER_INCIDENT takes the name or the uuid of one node"),
         (["--action=APPROVE me"], "APPROVE takes nothing, not 'me'"),
         (["--action=WINDOW caf\xe9"], "action: '\\xe9' is not ASCII"),
-        (["--action=APROVE"], "action 'APROVE' is none of ACCEPT, CONTINUE, PAUSE, REJECT, RATE_"),
-        (["--action=APPROVE", "--priority=0"], "priority 0: the action APPROVE requires 1 or more"),
+        (["--action=APROVE"], "action: 'APROVE' is none of ACCEPT, CONTINUE, PAUSE, REJECT, RATE_"),
+        (["--action=APPROVE", "--priority=0"], "priority: the action APPROVE requires 1 or more"),
     ],
 )
 def test_what_is_wrong_is_refused(call: Call, cluster: Ruled, words: list[str], error: str) -> None:

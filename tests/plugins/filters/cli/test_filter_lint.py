@@ -26,7 +26,7 @@ def test_rules_of_the_cluster(call: Call, cluster: Ruled) -> None:
     assert (done.status, done.err) == (1, "")
     first, second = done.out.splitlines()
     assert first.startswith(f"error|{A}|never|predicates[0][1]|luxid never finds '=~' true")
-    assert second.startswith(f"error|{B}|invalid|-|'EXPLODE' is no action")
+    assert second.startswith(f"error|{B}|invalid|-|action: ACCEPT, PAUSE, REJECT, CONTINUE or")
 
 
 def test_nothing_is_printed_without_findings(call: Call, cluster: Ruled) -> None:
@@ -55,20 +55,21 @@ def lint_file(front: Front, path: Path, content: Any, *options: str) -> Any:
     ("rule", "text"),
     [
         (7, "a rule is expected, found the number 7"),
-        ({"uuid": A.upper()}, "is no uuid in lower case"),
-        ({"action": "pause"}, "key 'action': 'pause' is none that luxid takes"),
-        ({"action": "RATE_LIMIT 3"}, "'RATE_LIMIT 3' is none"),
-        ({"action": ["RATE_LIMIT", 0]}, '["RATE_LIMIT", 0] is none'),
-        ({"action": ["RATE_LIMIT", 1.5]}, '["RATE_LIMIT", 1.5] is none'),
-        ({"action": ["RATE_LIMIT", "3"]}, '["RATE_LIMIT", "3"] is none'),
-        ({"priority": -1}, "key 'priority': a number from 0"),
-        ({"priority": None}, "key 'priority': a number from 0"),
-        ({"predicates": {}}, "key 'predicates': a list is expected"),
+        ({"uuid": A.upper()}, "is not a uuid in lower case"),
+        ({"action": "pause"}, "a number from 1 is expected, found the text 'pause'"),
+        ({"action": "RATE_LIMIT 3"}, "found the text 'RATE_LIMIT 3'"),
+        ({"action": ["RATE_LIMIT", 0]}, 'found ["RATE_LIMIT", 0]'),
+        ({"action": ["RATE_LIMIT", 1.5]}, 'found ["RATE_LIMIT", 1.5]'),
+        ({"action": ["RATE_LIMIT", "3"]}, 'found ["RATE_LIMIT", "3"]'),
+        ({"priority": -1}, "priority: a whole number from 0"),
+        ({"priority": None}, "priority: a whole number from 0"),
+        ({"priority": 1.5}, "priority: a whole number from 0 is expected, found the number 1.5"),
+        ({"predicates": {}}, "predicates: a list is expected"),
         ({"predicates": [["user", None]]}, "the name of a predicate is jobid, opcode or reason"),
         ({"predicates": [["opcode", ["=*", "x", "y"]]]}, "'=*' is no operator"),
         ({"predicates": [["opcode", ["=", "x", "\u20ac"]]]}, "is not ASCII"),
-        ({"colour": "pink"}, "there is no key 'colour' in a rule"),
-        ({"reason": "x"}, "key 'reason_trail': a list is expected"),
+        ({"colour": "pink"}, "there is no key 'colour'; uuid, watermark, priority"),
+        ({"reason": "x"}, "the reason trail is no list of sources"),
         ({"uuid": A, "purpose": "unreadable: a fault"}, "a fault"),
     ],
     ids=str,
@@ -86,7 +87,7 @@ def test_what_luxid_takes(front: Front, tmp_path: Path) -> None:
     found = json.loads(lint_file(front, tmp_path, twice, "--json").out)
     assert [one["text"] for one in found] == ["two rules have this uuid"]
     rules = [
-        {"action": ["RATE_LIMIT", 3.0], "priority": 1.5, "predicates": DELAYS},
+        {"action": ["RATE_LIMIT", 3.0], "priority": 1.0, "predicates": DELAYS},
         {"uuid": A, "action": "ACCEPT", "predicates": DELAYS, "priority": 9, "watermark": 7},
     ]
     done = lint_file(front, tmp_path, rules, "-o", "uuid,check", "--no-headers")

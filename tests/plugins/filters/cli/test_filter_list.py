@@ -38,8 +38,8 @@ def test_list_is_in_the_order_of_jobs(call: Call) -> None:
         f'{B}|0|3|[["jobid", null]]|RATE_LIMIT 4|-',
         f"{C}|0|3|[]|PAUSE|-",
         f"{A}|7|3|[]|PAUSE|-",
-        "dddddddd-0000-4000-8000-000000000000|?|?|?|?|unreadable: 'EXPLODE' is no action of a "
-        "filter rule that is known here",
+        "dddddddd-0000-4000-8000-000000000000|?|?|?|?|unreadable: action: ACCEPT, PAUSE, "
+        "REJECT, CONTINUE or RATE_LIMIT with a number from 1 is expected, found the text 'EXPLODE'",
     ]
 
 
@@ -103,7 +103,7 @@ def test_info_of_all(call: Call) -> None:
     ]
     assert f"  Purpose: filter rule {INCIDENT.uuid} is the record of incident" in text
     assert "of node1.lab: without it the maintenance daemon" in text
-    assert "  Unreadable: 'EXPLODE' is no action" in text
+    assert "  Unreadable: action: ACCEPT, PAUSE," in text
     # The record is not printed in full.
     assert max(map(len, text.splitlines())) < 400
 

@@ -13,7 +13,8 @@ import pytest
 from thorough import dice, often
 
 from ganeti_steward.core.errors import StewardError
-from ganeti_steward.plugins.filters.rule_text import parsed_predicates
+from ganeti_steward.core.json_reader import Faults
+from ganeti_steward.plugins.filters import rule_text
 
 if TYPE_CHECKING:
     from front import Front
@@ -56,6 +57,13 @@ def mutated(chance: random.Random) -> tuple[str, Any]:
     place, wrong, owner, at = chance.choice(list(faulty(tree)))
     owner[at] = wrong
     return place, tree
+
+
+def parsed_predicates(text: str) -> tuple[Any, ...]:
+    faults = Faults()
+    found = rule_text.parsed_predicates(text, faults)
+    faults.check()
+    return found
 
 
 @pytest.mark.parametrize("good", GOOD)

@@ -75,17 +75,18 @@ def test_add_has_the_defaults_of_ganeti(call: Call, cluster: Ruled) -> None:
 @pytest.mark.parametrize(
     ("option", "message"),
     [
-        ("--priority=-1", "priority '-1': a whole number from 0 is expected"),
-        ("--priority=1.5", "priority '1.5': a whole number"),
-        ("--priority=", "priority '': a whole number"),
-        ("--action=pause", "action 'pause': ACCEPT, PAUSE, REJECT, CONTINUE or 'RATE_LIMIT n'"),
-        ("--action=RATE_LIMIT", "action 'RATE_LIMIT': "),
-        ("--action=RATE_LIMIT 0", "action 'RATE_LIMIT 0': "),
-        ("--action=RATE_LIMIT 1.5", "action 'RATE_LIMIT 1.5': "),
+        ("--priority=-1", "priority: a whole number from 0 is expected, found the text '-1'"),
+        ("--priority=1.5", "priority: a whole number"),
+        ("--priority=", "priority: a whole number from 0 is expected, found the text ''"),
+        ("--action=pause", "action: ACCEPT, PAUSE, REJECT, CONTINUE or RATE_LIMIT with"),
+        ("--action=RATE_LIMIT", "a number from 1 is expected, found the text 'RATE_LIMIT'"),
+        ("--action=RATE_LIMIT 0", "found [\"RATE_LIMIT\", 0]"),
+        ("--action=RATE_LIMIT 1.5", "found the text 'RATE_LIMIT 1.5'"),
         ("--predicates=[", "predicates: not JSON: "),
         ("--predicates={}", "predicates: a list is expected, found an object"),
-        (f"--predicates={'[' * 300}{']' * 300}", "predicates[0]"),
-        (f"--predicates={'[' * 9000}", "predicates: they are nested too deeply"),
+        (f"--predicates={'[' * 150}{']' * 150}", "predicates[0]"),
+        (f"--predicates={'[' * 300}{']' * 300}", "predicates: more than 200 levels are too many"),
+        (f"--predicates={'[' * 9000}", "predicates: more than 200 levels are too many"),
         (
             '--predicates=[["opcode", ["&", ["=~", "OP_ID", "x"], ["=", "pnode"]]]]',
             "predicates[0][1][2]: operator '=' takes a field and a value, not 1 parts",
@@ -110,19 +111,30 @@ def test_nothing_faulty_is_sent(
     assert len(done.err.splitlines()) == 1
 
 
-def test_deep_expressions_end_in_a_sentence(call: Call, cluster: Ruled) -> None:
-    deep = '["!", ' * 490 + "null" + "]" * 490
+@pytest.mark.parametrize(("depth", "status"), [(198, 0), (199, 1), (490, 1)])
+def test_a_rule_is_not_written_that_cannot_be_read(
+    call: Call, cluster: Ruled, depth: int, status: int
+) -> None:
+    deep = '["!", ' * depth + "null" + "]" * depth
     done = call("add", f'--predicates=[["opcode", {deep}]]')
-    assert done.status in (0, 1)
-    assert bool(cluster.rules) == (done.status == 0)
-    assert done.status == 0 or "nested too deeply" in done.err
+    assert (done.status, len(cluster.rules)) == (status, 1 - status)
+    assert ("more than 200 levels" in done.err) == bool(status)
+    assert call("list", "--no-headers", "-o", "purpose").out == "-\n" * (1 - status)
+
+
+def test_all_faults_are_named_at_once(call: Call, cluster: Ruled) -> None:
+    done = call("replace", "x", "--priority=x", "--predicates={}", "--action=x", "--reason=\u00fc")
+    assert (done.status, cluster.rules) == (1, [])
+    places = ["uuid", "priority", "predicates", "reason", "action"]
+    faults = done.err.removeprefix("gnt-steward filter: ").split("; ")
+    assert [fault.partition(":")[0] for fault in faults] == places
 
 
 @pytest.mark.parametrize("uuid", [A.upper(), "x", A + "\n", A.replace("-", "")])
 def test_a_new_uuid_is_checked(call: Call, cluster: Ruled, uuid: str) -> None:
     done = call("replace", uuid)
     assert (done.status, cluster.rules) == (1, [])
-    assert "is no uuid in lower case, as Ganeti requires it" in done.err
+    assert "is not a uuid in lower case, which Ganeti requires" in done.err
 
 
 def test_replace_creates(call: Call, cluster: Ruled) -> None:
@@ -190,7 +202,7 @@ def test_what_cannot_be_read_is_protected(call: Call, cluster: Ruled, what: str)
     cluster.put(A, action="EXPLODE")
     done = call(what, A)
     assert (done.status, cluster.rules[0]["action"]) == (1, "EXPLODE")
-    assert f"filter rule {A} cannot be read ('EXPLODE' is no action" in done.err
+    assert f"filter rule {A} cannot be read (action: ACCEPT, PAUSE," in done.err
     assert call(what, A, "--force").status == 0
     assert [rule["action"] for rule in cluster.rules] == ["CONTINUE"] * (what == "replace")
 
