@@ -13,7 +13,7 @@ from typing import Annotated, Final, NamedTuple
 from ganeti_steward.core.json_reader import Range
 from ganeti_steward.core.model.finding import EVACUATIONS, object_id, severity
 from ganeti_steward.core.model.finding import STATUSES as REPORTED
-from ganeti_steward.plugins.model.kept_object import kept_of, shortened
+from ganeti_steward.plugins.model.kept_object import shortened
 
 #: ns since the epoch, as all times of incidents; to the year 2262.
 Time = Annotated[int, Range(0, 2**63 - 1)]
@@ -279,11 +279,11 @@ class Incident(NamedTuple):
         return self.object or object_id(self.original)
 
     def bounded(self) -> Incident:
-        """The incident as it is recorded: whatever a node reports, its size is limited."""
-        kept = kept_of(self.original)
+        """The incident as it is recorded: whatever nodes and jobs say, its size is limited.
+
+        The size of ``original`` is limited when the incident is made.
+        """
         return self._replace(
-            original=kept,
-            object=self.object if kept == self.original else self.object_id,
             note=shortened(self.note, _NOTE),
             jobs=self.jobs[-_JOBS:],
             open=tuple(one._replace(refused=shortened(one.refused, _REASON)) for one in self.open),

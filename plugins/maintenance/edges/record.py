@@ -59,11 +59,11 @@ def write_record(incident: Incident) -> str:
 
     One line of ASCII of limited size, equal for equal incidents.
     """
-    return canonical(_members(incident)).decode("ascii")
+    return canonical(_members(incident.bounded())).decode("ascii")
 
 
 def _members(incident: Incident) -> dict[str, Any]:
-    members: dict[str, Any] = to_json(Incident, incident.bounded(), whole=True)
+    members: dict[str, Any] = to_json(Incident, incident, whole=True)
     return {**members.pop(_FOREIGN), VERSION: FORMAT, **members}
 
 

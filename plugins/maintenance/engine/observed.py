@@ -11,7 +11,7 @@ from typing import Final
 from uuid import NAMESPACE_URL, uuid5
 
 from ganeti_steward.core.model.cluster import Node
-from ganeti_steward.core.model.finding import severity
+from ganeti_steward.core.model.finding import object_id, severity
 from ganeti_steward.plugins.maintenance.engine.ends import queued_jobs
 from ganeti_steward.plugins.maintenance.engine.ledger import Ledger
 from ganeti_steward.plugins.maintenance.engine.transitions import Event
@@ -26,6 +26,7 @@ from ganeti_steward.plugins.model.incident import (
     Incident,
     action_severity,
 )
+from ganeti_steward.plugins.model.kept_object import kept_of
 from ganeti_steward.plugins.model.task import TAG
 from ganeti_steward.plugins.model.world import Reported
 
@@ -303,11 +304,12 @@ def new_incident(node: Node, original: bytes, action: str, note: str, now: int) 
     """An incident that begins ``now`` (ns since the epoch); the other arguments: see `Incident`."""
     # Derived, not random: the same world gives the same decision.
     uuid = str(uuid5(NAMESPACE_URL, f"{node.uuid} {now} {original.decode()}"))
+    kept = kept_of(original)
     return Incident(
         uuid,
         node.uuid,
         node.name,
-        original,
+        kept,
         action,
         tag=READY_TAG + uuid,
         first_seen=now,
@@ -315,7 +317,8 @@ def new_incident(node: Node, original: bytes, action: str, note: str, now: int) 
         changed=now,
         progressed=now,
         note=note,
-    ).bounded()
+        object="" if kept == original else object_id(original),
+    )
 
 
 def _is_reported(incident: Incident) -> bool:

@@ -14,12 +14,14 @@ from workspace import Done
 from worlds import NOW, incident
 
 from ganeti_steward.core.canonical_json import canonical
+from ganeti_steward.core.model.finding import object_id
 from ganeti_steward.plugins.maintenance.edges.audit import INCIDENTS, OBJECTS, Audit, KeptRow
 from ganeti_steward.plugins.maintenance.edges.history import AuditEntry
 from ganeti_steward.plugins.maintenance.edges.record import write_record
 from ganeti_steward.plugins.maintenance.edges.status import Status, wait_line
 from ganeti_steward.plugins.maintenance.page.http import StatusApplication, StatusServer
 from ganeti_steward.plugins.model.incident import Incident, Submission
+from ganeti_steward.plugins.model.kept_object import kept_of
 from ganeti_steward.plugins.model.task import Held
 
 if TYPE_CHECKING:
@@ -192,7 +194,8 @@ def test_those_without_a_record(call: Call, tmp_path: Path) -> None:
 def test_all_of_a_large_object(front: Front, tmp_path: Path) -> None:
     """The record has a part of it; the audit log of the master has it whole."""
     original = canonical({"status": "evacuate", "details": "x" * 9000 + "end"})
-    large, file = READY._replace(original=original).bounded(), str(tmp_path / "audit.db")
+    large = READY._replace(original=kept_of(original), object=object_id(original))
+    file = str(tmp_path / "audit.db")
     words = ("show", large.uuid, "--audit-file", file)
     with Recorded([large]).reached(tmp_path, "luxi") as options:
         before = front("incident", *words, *options).out
