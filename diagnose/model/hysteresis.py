@@ -26,9 +26,10 @@ What a source reported in one run, its result, is the set of its findings other 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 from ganeti_steward.core.canonical_json import canonical
+from ganeti_steward.core.json_reader import Range
 from ganeti_steward.core.model.finding import (
     OK,
     CheckResult,
@@ -54,7 +55,7 @@ class SourceState(NamedTuple):
     """what is in effect; None where it is not known what was in effect before"""
     pending: Result = ()
     """what takes effect if it lasts"""
-    runs: int = 0
+    runs: Annotated[int, Range(0, 2**63)] = 0
     """consecutive runs it has lasted; 0 for nothing pending"""
 
 

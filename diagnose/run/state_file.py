@@ -9,20 +9,20 @@ one more, until nothing can be started there any more.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.errors import StewardError, reason_of
 from ganeti_steward.core.json_nesting import load_json
-from ganeti_steward.core.json_reader import Range, quoted
-from ganeti_steward.core.model.finding import STATUSES, Finding
+from ganeti_steward.core.json_reader import quoted
+from ganeti_steward.core.model.finding import STATUSES
 from ganeti_steward.core.process.descendants import Process, is_there
 from ganeti_steward.core.safe_files import UnsafeFile, read_own
 from ganeti_steward.core.typed_json import from_json, to_json
 from ganeti_steward.core.whole_files import write_file
-from ganeti_steward.diagnose.model.hysteresis import Result, RunState, SourceState, covers
+from ganeti_steward.diagnose.model.hysteresis import RunState, covers
 from ganeti_steward.diagnose.run.files import STATE, locked, prepare_directory
 
 #: Of the file's form; another one is not understood.
@@ -30,9 +30,6 @@ FORM: Final = 1
 
 #: Bytes of the file; a state is far smaller.
 _LONGEST: Final = 2**26
-
-#: Status, command and details of a finding in the file.
-_Finding = tuple[str, str, Any]
 
 #: What is put behind the name of a file that is not understood.
 SET_ASIDE: Final = ".unusable"
@@ -83,41 +80,18 @@ def write_state(directory: str, kept: Kept, state: RunState) -> None:
         write_file(os.path.join(directory, STATE), raw)
 
 
-class _SourceEntry(NamedTuple):
-    """A `SourceState` in the file."""
-
-    confirmed: tuple[_Finding, ...] | None
-    pending: tuple[_Finding, ...]
-    runs: Annotated[int, Range(0, 2**63)]
-
-
 class _File(NamedTuple):
     """The content of the file."""
 
     form: int
     host: str
     """this machine, by the name it has even where no file can be read"""
-    held: dict[str, _SourceEntry]
-    unheard: tuple[str, ...]
-    lost: bool
+    state: RunState
 
 
 def state_bytes(state: RunState) -> bytes:
     """A state as a file."""
-    held = {
-        source: _SourceEntry(
-            None if each.confirmed is None else _written(each.confirmed),
-            _written(each.pending),
-            each.runs,
-        )
-        for source, each in state.held.items()
-    }
-    content = _File(FORM, os.uname().nodename, held, state.unreported, state.lost)
-    return canonical(to_json(_File, content, whole=True)) + b"\n"
-
-
-def _written(result: Result) -> tuple[_Finding, ...]:
-    return tuple((finding.status, finding.command, finding.details) for finding in result)
+    return canonical(to_json(_File, _File(FORM, os.uname().nodename, state))) + b"\n"
 
 
 def parse_state(raw: bytes) -> RunState:
@@ -133,27 +107,15 @@ def parse_state(raw: bytes) -> RunState:
         raise StewardError(f"its form is not {FORM}")
     try:
         content = from_json(_File, data)
-        held = {
-            source: SourceState(
-                None if each.confirmed is None else _read(source, each.confirmed),
-                _read(source, each.pending),
-                each.runs,
-            )
-            for source, each in content.held.items()
-        }
-    except ValueError:
-        raise StewardError("something in it is of another kind than expected") from None
+    except ValueError as err:
+        raise StewardError(str(err)) from None
+    for source, each in content.state.held.items():
+        for finding in (*(each.confirmed or ()), *each.pending):
+            if finding.source != source or finding.status not in STATUSES[1:]:
+                raise StewardError(f"a finding of {quoted(source)} is not one of that source")
     if content.host != os.uname().nodename:
         raise StewardError(f"it is of the machine {quoted(content.host)}")
-    return RunState(held, content.unheard, content.lost)
-
-
-def _read(source: str, result: Iterable[_Finding]) -> Result:
-    """The findings of a source; raises ValueError."""
-    findings = tuple(Finding(source, *parts) for parts in result)
-    if any(finding.status not in STATUSES[1:] for finding in findings):
-        raise ValueError
-    return findings
+    return content.state
 
 
 def forget(directory: str, source: str) -> list[str]:

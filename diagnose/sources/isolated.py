@@ -31,7 +31,6 @@ from ganeti_steward.diagnose.sources.results import (
     OwnName,
     from_line,
     is_own_name,
-    line_or_fault,
     to_line,
 )
 
@@ -173,16 +172,13 @@ class _StandardError(logging.StreamHandler[TextIO]):
 def _lines(name: str, call: Callable[[], Iterable[object] | None]) -> Iterator[bytes]:
     try:
         results = call()
-        names: tuple[str, ...] = (name,)
         for result in () if results is None else results:
-            if isinstance(result, OwnName):
-                names = (name, result.name)
-            yield line_or_fault(name, names, result)
+            yield to_line(name, result)
     except Stopped:
         _log.warning("stopped here, its time was over:", exc_info=True)
         return
     except BaseException as err:
         # Also what is no Exception, as SystemExit.
         _log.warning("failed:", exc_info=True)
-        yield to_line((name,), Unknown(name, f"failed: {sentence(err)}"[:LONGEST_REASON]))
+        yield to_line(name, Unknown(name, f"failed: {sentence(err)}"[:LONGEST_REASON]))
     yield DONE

@@ -1,7 +1,7 @@
 """The results of a source as lines of JSON, and the rules of what a source may report.
 
-A worker writes a line for each result as soon as it has it; the last line is ``null``.  Both
-sides check: the worker to name the fault, the reader because a source can write into the pipe.
+A worker writes a line for each result as soon as it has it; the last line is ``null``.  The reader
+checks them all: a source can write into the pipe.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Collection
 from typing import Final, NamedTuple
 
 from ganeti_steward.core.hooks.timed_call import sentence, shown
+from ganeti_steward.core.json_nesting import load_lenient
 from ganeti_steward.core.json_reader import quoted
 from ganeti_steward.core.model.finding import (
     STATUSES,
@@ -38,6 +39,10 @@ _LONGEST_SOURCE: Final = 5000
 _LONGEST_COMMAND: Final = 255
 
 
+#: The source has found the worker's pipe.
+_FOREIGN: Final = "wrote into the pipe of its own results"
+
+
 class OwnName(NamedTuple):
     """A line ahead of the results: what the source calls itself."""
 
@@ -48,24 +53,21 @@ class OwnName(NamedTuple):
 _KINDS: Final = {kind.__name__: kind for kind in (Finding, Unknown, NotApplicable, OwnName)}
 
 
-class BadResult(Exception):
+class _BadResult(Exception):
     """Something a source may not report."""
 
 
-def to_line(names: Collection[str], result: object) -> bytes:
-    """A result of a source as a line; raises BadResult.
+def to_line(name: str, result: object) -> bytes:
+    """What the source ``name`` reports as a line; `from_line` checks it.
 
-    ``names``: what the names of its sources may begin with.
+    An Unknown takes the place of what is not JSON.
     """
-    about = result.name if isinstance(result, OwnName) else check(names, result)
     try:
-        line = json.dumps([type(result).__name__, result]).encode()
-        parse(line, _AROUND)
+        return json.dumps([type(result).__name__, result]).encode()
     except (TypeError, ValueError, RecursionError) as err:
-        raise BadResult(f"reports about {about} what is not JSON: {sentence(err)}") from None
-    except BadObject as err:
-        raise BadResult(f"reports about {about} what is not good JSON: {err}") from None
-    return line
+        about = shown(getattr(result, "source", result))
+        fault = f"reports about {about} what is not JSON: {sentence(err)}"
+        return to_line(name, Unknown(name, fault[:LONGEST_REASON]))
 
 
 def is_own_name(name: object, taken: Collection[str]) -> bool:
@@ -73,49 +75,57 @@ def is_own_name(name: object, taken: Collection[str]) -> bool:
     return isinstance(name, str) and not source_fault(name) and name not in taken
 
 
-def line_or_fault(name: str, names: Collection[str], result: object) -> bytes:
-    """The same, with an Unknown of the source ``name`` in the place of what may not be reported."""
-    try:
-        return to_line(names, result)
-    except BadResult as err:
-        return to_line(names, Unknown(name, str(err)[:LONGEST_REASON]))
-
-
 def from_line(name: str, names: Collection[str], line: bytes) -> CheckResult | OwnName:
-    """The result in a line of a worker, Unknown where the line is no result of this source."""
+    """The result in a line of a worker, Unknown where it may not be reported.
+
+    ``names``: what the names of its sources may begin with.
+    """
     try:
         kind, fields = parse(line, _AROUND)
+        if kind not in _KINDS:
+            raise _BadResult(f"returned {shown(fields)}, which is no result of a source")
         result: CheckResult | OwnName = _KINDS[kind](*fields)
         if not isinstance(result, OwnName):
-            check(names, result)
-    except (BadObject, BadResult, ValueError, KeyError, TypeError):
-        # The source found the worker's pipe and wrote into it.
-        return Unknown(name, "wrote into the pipe of its own results")
+            _check(names, result)
+    except _BadResult as err:
+        return Unknown(name, str(err)[:LONGEST_REASON])
+    except BadObject as err:
+        about = _about(line)
+        fault = f"reports about {about} what is not good JSON: {err}" if about else _FOREIGN
+        return Unknown(name, fault[:LONGEST_REASON])
+    except (TypeError, ValueError):
+        return Unknown(name, _FOREIGN)
     return result
 
 
-def check(names: Collection[str], result: object) -> str:
-    """What a result is about, for a sentence; raises BadResult for what may not be reported."""
-    if not isinstance(result, Finding | Unknown | NotApplicable):
-        raise BadResult(f"returned {shown(result)}, which is no result of a source")
+def _about(line: bytes) -> str:
+    """What a line with faults is about; empty where it is not a result of a worker."""
+    try:
+        _, (source, *_) = load_lenient(line)
+        return shown(source)
+    except (TypeError, ValueError):
+        return ""
+
+
+def _check(names: Collection[str], result: CheckResult) -> None:
+    """Raise _BadResult for what may not be reported."""
     begins = tuple(f"{name}:" for name in names)
     if not (isinstance(result.source, str) and f"{result.source}:".startswith(begins)):
-        raise BadResult(f"reports for {shown(result.source)}, not for itself")
+        raise _BadResult(f"reports for {shown(result.source)}, not for itself")
     about = quoted(result.source)
     if len(result.source) > _LONGEST_SOURCE:
-        raise BadResult(f"reports for {about}, a name of more than {_LONGEST_SOURCE} characters")
+        raise _BadResult(f"reports for {about}, a name of more than {_LONGEST_SOURCE} characters")
     if isinstance(result, Finding):
         _check_finding(about, result)
     elif not isinstance(result.reason, str):
-        raise BadResult(f"gives {shown(result.reason)} as a reason about {about}, not a text")
-    return about
+        raise _BadResult(f"gives {shown(result.reason)} as a reason about {about}, not a text")
 
 
 def _check_finding(about: str, finding: Finding) -> None:
     if finding.status not in STATUSES:
         known = ", ".join(STATUSES)
-        raise BadResult(f"gives {about} the status {shown(finding.status)} (known: {known})")
+        raise _BadResult(f"gives {about} the status {shown(finding.status)} (known: {known})")
     command = finding.command
     named = isinstance(command, str) and len(command) <= _LONGEST_COMMAND
     if not named or (command and not is_name(command)):
-        raise BadResult(f"requests {shown(command)} for {about}, which is no name of a command")
+        raise _BadResult(f"requests {shown(command)} for {about}, which is no name of a command")

@@ -48,6 +48,7 @@ from ganeti_steward.core.ganeti.snapshot import read_live
 from ganeti_steward.core.iallocator.history import Call
 from ganeti_steward.core.iallocator.message import read_message
 from ganeti_steward.core.json_reader import Faults
+from ganeti_steward.core.model.finding import Finding
 from ganeti_steward.core.node_agent.protocol import (
     REPORT,
     CommandEnd,
@@ -68,6 +69,7 @@ from ganeti_steward.core.process.following import Ended
 from ganeti_steward.diagnose.agent import memory
 from ganeti_steward.diagnose.agent.reports import read_report
 from ganeti_steward.diagnose.config.sections import Nagios
+from ganeti_steward.diagnose.model.hysteresis import RunState, SourceState
 from ganeti_steward.diagnose.model.object import object_faults, read_finding
 from ganeti_steward.diagnose.run import state_file
 from ganeti_steward.diagnose.sources.nagios import interpret
@@ -306,10 +308,9 @@ def _agent(rng: Random) -> object:
     )
     if rng.random() < 0.5:
         return memory.parse(damaged_json(rng, json.loads(memory.written(known))))
-    held = {"smart:sda": {"confirmed": None, "pending": [["evacuate", "", None]], "runs": 2}}
-    host = os.uname().nodename
-    content = {"form": 1, "host": host, "held": held, "unheard": ["a"], "lost": False}
-    return state_file.parse_state(damaged_json(rng, content))
+    finding = Finding("smart:sda", "evacuate", "", [1])
+    state = RunState({finding.source: SourceState(None, (finding,), 2)}, ("a",), lost=True)
+    return state_file.parse_state(damaged_json(rng, json.loads(state_file.state_bytes(state))))
 
 
 def _sources(rng: Random) -> object:

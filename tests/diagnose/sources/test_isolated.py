@@ -66,7 +66,7 @@ def test_standard_error_is_logged(caplog: pytest.LogCaptureFixture) -> None:
         (5, "returned 5, which is no result of a source"),
         (None, "returned None, which is no result of a source"),
         ("Ok", "returned 'Ok', which is no result of a source"),
-        (("smart", "Ok"), "returned ('smart', 'Ok'), which is no result of a source"),
+        (("smart", "Ok"), "returned ['smart', 'Ok'], which is no result of a source"),
         (Finding("lvm", "Ok"), "reports for 'lvm', not for itself"),
         (Finding("smarty", "Ok"), "reports for 'smarty', not for itself"),
         (Finding("", "Ok"), "reports for '', not for itself"),
@@ -89,7 +89,12 @@ def test_standard_error_is_logged(caplog: pytest.LogCaptureFixture) -> None:
             Finding("smart", "live-repair", None),  # type: ignore[arg-type]
             "requests None for 'smart', which is no name of a command",
         ),
-        (Unknown("smart:a", b"no"), "gives b'no' as a reason about 'smart:a', not a text"),  # type: ignore[arg-type]
+        (Unknown("smart:a", 5), "gives 5 as a reason about 'smart:a', not a text"),  # type: ignore[arg-type]
+        (
+            Unknown("smart:a", b"no"),  # type: ignore[arg-type]
+            "reports about 'smart:a' what is not JSON: TypeError: "
+            "Object of type bytes is not JSON serializable",
+        ),
         (
             Finding("smart", "Ok", "", {1, 2}),
             "reports about 'smart' what is not JSON: TypeError: "

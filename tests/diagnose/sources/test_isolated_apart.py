@@ -16,7 +16,7 @@ import isolated_sources as sources
 import pytest
 from isolating import FINE, KILLED, SHORT, results, results_until, unknown
 
-from ganeti_steward.core.model.finding import Finding
+from ganeti_steward.core.model.finding import Finding, Unknown
 
 
 def test_a_child_it_lets_run_on() -> None:
@@ -26,7 +26,7 @@ def test_a_child_it_lets_run_on() -> None:
 
 
 def test_who_writes_into_the_pipe() -> None:
-    assert results(sources.writes, b"garbage\n[]\n[1,2]\n") == [
+    assert results(sources.writes, b"garbage\n[]\n[{},2]\n") == [
         unknown("wrote into the pipe of its own results"),
         unknown("wrote into the pipe of its own results"),
         unknown("wrote into the pipe of its own results"),
@@ -35,22 +35,24 @@ def test_who_writes_into_the_pipe() -> None:
 
 
 @pytest.mark.parametrize(
-    "line",
+    ("line", "fault"),
     [
-        b"[" * 100_000,
-        b'["Finding", ["smart", "broken"]]',
-        b'["Finding", ["md", "evacuate"]]',
-        b'["Finding", [["smart"], "Ok"]]',
-        b'["Finding", ["smart", "live-repair", "../fix"]]',
-        b'["Unknown", ["smart", 5]]',
-        b'["NotApplicable", ["smart", "\\ud800"]]',
+        (b"[" * 100_000, "wrote into the pipe of its own results"),
+        (b'["Finding", "smart"]', "wrote into the pipe of its own results"),
+        (b'["Finding", ["smart", "broken"]]', "gives 'smart' the status 'broken' (known: "),
+        (b'["Finding", ["md", "evacuate"]]', "reports for 'md', not for itself"),
+        (b'["Finding", [["smart"], "Ok"]]', "reports for ['smart'], not for itself"),
+        (b'["Finding", ["smart", "live-repair", "../fix"]]', "requests '../fix' for 'smart', "),
+        (b'["Unknown", ["smart", 5]]', "gives 5 as a reason about 'smart', not a text"),
+        (b'["NotApplicable", ["smart", "\\ud800"]]', "reports about 'smart' what is not good JSON"),
+        (b'["OwnName", ["smart", "md"]]', "wrote into the pipe of its own results"),
     ],
 )
-def test_what_is_written_into_the_pipe_is_not_trusted(line: bytes) -> None:
-    assert results(sources.writes, line + b"\n") == [
-        unknown("wrote into the pipe of its own results"),
-        FINE,
-    ]
+def test_what_is_written_into_the_pipe_is_not_trusted(line: bytes, fault: str) -> None:
+    found, fine = results(sources.writes, line + b"\n")
+    assert isinstance(found, Unknown)
+    assert (found.source, fine) == ("smart", FINE)
+    assert found.reason.startswith(fault)
 
 
 def test_nothing_of_the_caller_is_held(tmp_path: Path) -> None:
