@@ -7,16 +7,17 @@ as a request, and confd's messages have no purpose at all.
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable
+from typing import Annotated, Any, Final, NamedTuple, Protocol, TypeVar
 
-from ganeti_steward.core.canonical_json import canonical_object
+from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.signing import is_salt, strict_json
-from ganeti_steward.core.json_reader import describe, quoted
+from ganeti_steward.core.json_nesting import load_json
+from ganeti_steward.core.json_reader import Range, describe, quoted
 from ganeti_steward.core.model.finding import LIVE_REPAIR, is_name, object_id
+from ganeti_steward.core.typed_json import from_json, to_json
 
 #: The agent's TCP port, as configured where nothing else is.
 PORT: Final = 1817
@@ -34,7 +35,11 @@ REPAIR: Final = "repair"
 #: Bytes of a diagnose object in canonical form; it becomes part of Ganeti's configuration.
 LONGEST_OBJECT: Final = 2**16
 
-_MEMBERS: Final = ("purpose", "node", "command", "diagnose", "rsalt", "id", "submitted")
+#: s since the epoch, to the year 6325.
+Seconds = Annotated[int, Range(0, 2**37 - 1)]
+
+#: The member of a message that says what it is for.
+_PURPOSE: Final = "purpose"
 
 _ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
@@ -53,19 +58,38 @@ class RepairRequest(NamedTuple):
     node: str
     """this node, as the caller calls it"""
     command: str
-    given: bytes
+    diagnose: bytes
     """the diagnose object, for its standard input"""
     rsalt: str
     """what the answer is signed with"""
     id: str
     """the same id is never run twice"""
-    submitted: int
-    """when the caller decided to have it run, s since the epoch"""
+    submitted: Seconds
+    """when the caller decided to have it run"""
 
     @property
     def object_id(self) -> str:
         """The hash of the diagnose object: the same for the same object."""
-        return object_id(self.given)
+        return object_id(self.diagnose)
+
+
+class Message(Protocol):
+    """What each signed message to an agent has."""
+
+    @property
+    def node(self) -> str:
+        """The node it is for."""
+
+    @property
+    def id(self) -> str:
+        """The id of the command it is about."""
+
+    @property
+    def rsalt(self) -> str:
+        """What the answer is signed with."""
+
+
+_Message = TypeVar("_Message", bound=Message)
 
 
 class CommandEnd(NamedTuple):
@@ -83,88 +107,42 @@ def is_id(text: object) -> bool:
     return isinstance(text, str) and _ID.fullmatch(text) is not None
 
 
-def is_seconds(value: object) -> bool:
-    """Whether this may be a time in seconds since the epoch, to the year 6325."""
-    return type(value) is int and 0 <= value < 2**37
-
-
-def request_text(
-    node: str,
-    command: str,
-    diagnose: Mapping[str, Any],
-    rsalt: str,
-    once: tuple[str, int],
-) -> str:
-    """The text of a signed request; ``diagnose``: the object that requests the command.
-
-    ``once``: its id, and when it was submitted, s since the epoch.
-    """
-    values = (REPAIR, node, command, diagnose, rsalt, *once)
-    return json.dumps(dict(zip(_MEMBERS, values, strict=True)))
+def message_text(purpose: str, message: Any) -> str:
+    """The text of a signed message with a purpose: a request or a question."""
+    return canonical({_PURPOSE: purpose} | to_json(type(message), message)).decode()
 
 
 def read_request(text: str, is_this_node: Callable[[str], bool]) -> RepairRequest:
     """The request in the text of a signed message; raises BadRequest."""
-    given = read_members(text, REPAIR, _MEMBERS, is_this_node)
-    _check_command(given)
-    try:
-        content = canonical_object(given["diagnose"])
-    except ValueError as err:
-        raise BadRequest(f"its diagnose object cannot be used: {err}") from None
-    once = given["id"], given["submitted"]
-    return RepairRequest(given["node"], given["command"], content, given["rsalt"], *once)
+    request = read_message(RepairRequest, text, REPAIR, is_this_node)
+    if not is_name(request.command):
+        raise BadRequest(f"{quoted(request.command)} is no name of a command")
+    diagnose = load_json(request.diagnose)
+    if diagnose.get("status") != LIVE_REPAIR or diagnose.get("command") != request.command:
+        raise BadRequest("its diagnose object does not request this command")
+    return request
 
 
-def read_members(
-    text: str, purpose: str, members: Sequence[str], is_this_node: Callable[[str], bool]
-) -> dict[str, Any]:
-    """The members of a signed message with a purpose, for this node; raises BadRequest."""
+def read_message(
+    kind: type[_Message], text: str, purpose: str, is_this_node: Callable[[str], bool]
+) -> _Message:
+    """A signed message with a purpose, for this node; raises BadRequest."""
     try:
         given = strict_json(text)
     except ValueError:
         raise BadRequest("it is not valid JSON") from None
-    if not isinstance(given, dict) or set(given) != {*members}:
-        raise BadRequest(f"it does not have exactly the members {', '.join(members)}")
-    for name in ("purpose", "node", "rsalt"):
-        _check_text(given, name)
-    if given["purpose"] != purpose:
-        raise BadRequest(f"its purpose is {quoted(given['purpose'])}")
-    if not is_this_node(given["node"]):
-        raise BadRequest(f"it is for the node {quoted(given['node'])}")
-    if not is_salt(given["rsalt"]):
-        raise BadRequest(f"its rsalt is no salt: {quoted(given['rsalt'])}")
-    _check_once(given)
-    return given
-
-
-def _check_text(given: Mapping[str, Any], name: str) -> None:
-    if not isinstance(given[name], str):
-        raise BadRequest(f"{name}: a text is expected, found {describe(given[name])}")
-
-
-def _check_once(given: Mapping[str, Any]) -> None:
-    if not is_id(given["id"]):
-        raise BadRequest(f"id: 1 to 64 letters, digits, _ or -, found {describe(given['id'])}")
-    if not is_seconds(given["submitted"]):
-        raise BadRequest(f"submitted: seconds are expected, found {describe(given['submitted'])}")
-
-
-def _check_command(given: Mapping[str, Any]) -> None:
-    _check_text(given, "command")
-    if not is_name(given["command"]):
-        raise BadRequest(f"{quoted(given['command'])} is no name of a command")
-    diagnose = given["diagnose"]
-    if not isinstance(diagnose, dict):
-        raise BadRequest(f"diagnose: an object is expected, found {describe(diagnose)}")
-    if diagnose.get("status") != LIVE_REPAIR or diagnose.get("command") != given["command"]:
-        raise BadRequest("its diagnose object does not request this command")
-
-
-def outcome_in(content: Mapping[str, object]) -> CommandEnd:
-    """The outcome among other members; raises BadAnswer."""
-    status, output, fault = (content.get(key) for key in CommandEnd._fields)
-    if not isinstance(output, str) or not isinstance(fault, str):
-        raise BadAnswer("the answer lacks the outcome of the repair")
-    if status is not None and type(status) is not int:
-        raise BadAnswer(f"status: a whole number is expected, found {describe(status)}")
-    return CommandEnd(status, output, fault)
+    if not isinstance(given, dict):
+        raise BadRequest(f"an object is expected, found {describe(given)}")
+    if (found := given.pop(_PURPOSE, None)) != purpose:
+        raise BadRequest(f"its purpose is {describe(found)}")
+    try:
+        message = from_json(kind, given)
+    except ValueError as err:
+        raise BadRequest(str(err)) from None
+    if not is_this_node(message.node):
+        raise BadRequest(f"it is for the node {quoted(message.node)}")
+    if not is_salt(message.rsalt):
+        raise BadRequest(f"its rsalt is no salt: {quoted(message.rsalt)}")
+    if not is_id(message.id):
+        raise BadRequest(f"id: 1 to 64 letters, digits, _ or -, found {describe(message.id)}")
+    return message

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from ganeti_steward.core.canonical_json import canonical
+from ganeti_steward.core.json_reader import quoted
 from ganeti_steward.core.node_agent import protocol
+from ganeti_steward.core.typed_json import from_json
 
 #: The purposes of the question and of its answer; a request with an id gets that answer as well.
 QUESTION: Final = "repair-question"
@@ -24,8 +25,6 @@ NEVER: Final = "never"
 UNKNOWN: Final = "unknown"
 STATES: Final = (RUNNING, ENDED, LOST, NEVER, UNKNOWN)
 
-_MEMBERS: Final = ("purpose", "node", "id", "submitted", "rsalt")
-
 
 class CommandQuestion(NamedTuple):
     """What became of a command."""
@@ -33,8 +32,8 @@ class CommandQuestion(NamedTuple):
     node: str
     """this node, as the caller calls it"""
     id: str
-    submitted: int
-    """when the caller decided to have it run, s since the epoch"""
+    submitted: protocol.Seconds
+    """when the caller decided to have it run"""
     rsalt: str
     """what the answer is signed with"""
 
@@ -46,42 +45,47 @@ class RepairState(NamedTuple):
     """one of `STATES`"""
     command: str = ""
     """its name; empty where it was never started or is not known"""
-    started: int = 0
-    """when it was started, s since the epoch; 0 where it was not"""
+    started: protocol.Seconds = 0
+    """when it was started; 0 where it was not"""
     outcome: protocol.CommandEnd = protocol.CommandEnd(None)
     """its result, once it has ended; of its output the end"""
 
 
-def question_text(question: CommandQuestion) -> str:
-    """The text of a signed question."""
-    return json.dumps(dict(zip(_MEMBERS, (QUESTION, *question), strict=True)))
+class _Answer(NamedTuple):
+    """The members of the signed answer about a command."""
+
+    node: str
+    id: str
+    state: str
+    command: str
+    started: protocol.Seconds
+    status: int | None
+    output: str
+    fault: str
 
 
 def read_question(text: str, is_this_node: Callable[[str], bool]) -> CommandQuestion:
     """The question in the text of a signed message; raises BadRequest."""
-    given = protocol.read_members(text, QUESTION, _MEMBERS, is_this_node)
-    return CommandQuestion(given["node"], given["id"], given["submitted"], given["rsalt"])
+    return protocol.read_message(CommandQuestion, text, QUESTION, is_this_node)
 
 
 def state_text(node: str, id_: str, found: RepairState) -> str:
     """The text of the signed answer about the command with an id."""
-    content = {
-        "purpose": STATE,
-        "node": node,
-        "id": id_,
-        "state": found.state,
-        "command": found.command,
-        "started": found.started,
-        **found.outcome._asdict(),
-    }
-    return canonical(content).decode()
+    answer = _Answer(node, id_, found.state, found.command, found.started, *found.outcome)
+    # The output of a command may be any text.
+    return canonical({"purpose": STATE, **answer._asdict()}).decode()
 
 
 def read_state(content: Mapping[str, Any], node: str, id_: str) -> RepairState:
     """The state in the content of a signed answer; raises BadAnswer."""
-    if (content.get("node"), content.get("id")) != (node, id_):
+    known = {name: content[name] for name in _Answer._fields if name in content}
+    try:
+        found = from_json(_Answer, known)
+    except ValueError as err:
+        raise protocol.BadAnswer(f"the answer lacks the state of the repair: {err}") from None
+    if (found.node, found.id) != (node, id_):
         raise protocol.BadAnswer("the answer is about another repair")
-    state, command, started = (content.get(name) for name in ("state", "command", "started"))
-    if state not in STATES or not isinstance(command, str) or not protocol.is_seconds(started):
-        raise protocol.BadAnswer("the answer lacks the state of the repair")
-    return RepairState(content["state"], command, content["started"], protocol.outcome_in(content))
+    if found.state not in STATES:
+        raise protocol.BadAnswer(f"the state of the repair is {quoted(found.state)}")
+    outcome = protocol.CommandEnd(found.status, found.output, found.fault)
+    return RepairState(found.state, found.command, found.started, outcome)

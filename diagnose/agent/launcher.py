@@ -214,7 +214,7 @@ def executor(
     def execute(request: RepairRequest) -> CommandEnd:
         repair = Repair(request.command, directory, limit)
         try:
-            raw = launcher.call(Request(limit + around, repair), request.given)
+            raw = launcher.call(Request(limit + around, repair), request.diagnose)
         except WorkFailed as err:
             ended = "it was stopped, for the agent ended" if is_ending() else str(err)
             return CommandEnd(None, fault=ended)

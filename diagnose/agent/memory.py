@@ -19,7 +19,7 @@ from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.errors import StewardError, reason_of
 from ganeti_steward.core.json_nesting import load_json
 from ganeti_steward.core.model.finding import is_name, is_object_id
-from ganeti_steward.core.node_agent.protocol import CommandEnd, RepairRequest, is_id, is_seconds
+from ganeti_steward.core.node_agent.protocol import CommandEnd, RepairRequest, Seconds, is_id
 from ganeti_steward.core.node_agent.remembered import (
     ENDED,
     LOST,
@@ -97,16 +97,15 @@ class _Command(NamedTuple):
 
     id: str
     command: str
-    started: int
-    ended: int
+    started: Seconds
+    ended: Seconds
     outcome: CommandEnd | None
     object: str = ""
 
     def is_good(self) -> bool:
-        """Whether its texts and times are what they have to be."""
+        """Whether its texts are what they have to be."""
         named = is_id(self.id) and is_name(self.command)
-        timed = is_seconds(self.started) and is_seconds(self.ended)
-        return named and timed and (not self.object or is_object_id(self.object))
+        return named and (not self.object or is_object_id(self.object))
 
 
 class _File(NamedTuple):
@@ -115,8 +114,8 @@ class _File(NamedTuple):
     form: int
     host: str
     """this machine, by the name it has even where no file can be read"""
-    began: int
-    lost: int
+    began: Seconds
+    lost: Seconds
     commands: tuple[_Command, ...]
 
 
@@ -146,8 +145,6 @@ def parse(raw: bytes) -> Remembered:
     try:
         content = from_json(_File, data)
         if not all(map(_Command.is_good, content.commands)):
-            raise ValueError
-        if not (is_seconds(content.began) and is_seconds(content.lost)):
             raise ValueError
     except ValueError:
         raise StewardError("something in it is of another kind than expected") from None

@@ -50,17 +50,18 @@ from ganeti_steward.core.iallocator.message import read_message
 from ganeti_steward.core.json_reader import Faults
 from ganeti_steward.core.model.finding import Finding
 from ganeti_steward.core.node_agent.protocol import (
+    REPAIR,
     REPORT,
     CommandEnd,
-    outcome_in,
+    RepairRequest,
+    message_text,
     read_request,
-    request_text,
 )
 from ganeti_steward.core.node_agent.remembered import (
+    QUESTION,
     STATE,
     CommandQuestion,
     RepairState,
-    question_text,
     read_question,
     read_state,
     state_text,
@@ -199,18 +200,18 @@ class Readers:
         return used(lambda: (failing_volumes(original), shown(DONE._replace(original=original))))
 
     def _repair(self, rng: Random) -> object:
-        diagnose = {"status": "live-repair", "command": "fix", "details": {"a": [1]}}
-        request = request_text("n1", "fix", diagnose, SALT, ("id1", 5))
+        diagnose = b'{"command":"fix","details":{"a":[1]},"status":"live-repair"}'
+        request = message_text(REPAIR, RepairRequest("n1", "fix", diagnose, SALT, "id1", 5))
         outcome = CommandEnd(0, "done", "")
         kind = rng.randrange(3)
         if kind == 0:
             return read_request(decoded(damaged_json(rng, json.loads(request))), _anywhere)
         if kind == 1:
-            question = json.loads(question_text(CommandQuestion("n1", "id1", 5, SALT)))
-            return read_question(decoded(damaged_json(rng, question)), _anywhere)
+            question = message_text(QUESTION, CommandQuestion("n1", "id1", 5, SALT))
+            return read_question(decoded(damaged_json(rng, json.loads(question))), _anywhere)
         state = json.loads(state_text("n1", "id1", RepairState("ended", "fix", 5, outcome)))
         answer = open_answer(self._key, self._signed(rng, state), SALT, STATE)
-        return read_state(answer, "n1", "id1"), outcome_in(answer)
+        return read_state(answer, "n1", "id1")
 
     def _files(self, rng: Random) -> object:
         kind = rng.randrange(4)

@@ -12,7 +12,7 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from http import HTTPStatus
 from typing import Any, Final
@@ -25,13 +25,15 @@ from ganeti_steward.core.node_agent import remembered
 from ganeti_steward.core.node_agent.protocol import (
     NONCE_PATH,
     PORT,
+    REPAIR,
     REPAIR_PATH,
     REPORT,
     REPORT_PATH,
     STATE_PATH,
     BadAnswer,
     CommandEnd,
-    request_text,
+    RepairRequest,
+    message_text,
 )
 from ganeti_steward.plugins.maintenance.edges import answers
 
@@ -119,19 +121,20 @@ class AgentClient:
         self,
         node: str,
         command: str,
-        diagnose: Mapping[str, Any],
+        diagnose: bytes,
         time_limit: float,
         once: tuple[str, int],
     ) -> CommandEnd:
         """Have a repair command run; ``time_limit``: seconds until its outcome is given up.
 
         ``node`` is what the report calls the node, ``diagnose`` the object that requests the
-        command.  ``once``: an id, which the agent never runs twice, and when it was
-        given to this command (s since the epoch).  Raises AgentRefused, NotConnected
+        command, as canonical JSON.  ``once``: an id, which the agent never runs twice, and when it
+        was given to this command (s since the epoch).  Raises AgentRefused, NotConnected
         or another StewardError where nothing was run, and OutcomeUnknown where that is unknown.
         """
         nonce, rsalt = self._nonce(), self._random()
-        text = request_text(node, command, diagnose, rsalt, once)
+        given = RepairRequest(node, command, diagnose, rsalt, *once)
+        text = message_text(REPAIR, given)
         request = sign(self._key.key(), text, nonce)
         try:
             status, raw = self._call("POST", REPAIR_PATH, time_limit, request)
@@ -163,7 +166,8 @@ class AgentClient:
         another StewardError where there is no answer.
         """
         nonce, rsalt = self._nonce(), self._random()
-        text = remembered.question_text(remembered.CommandQuestion(node, id_, submitted, rsalt))
+        question = remembered.CommandQuestion(node, id_, submitted, rsalt)
+        text = message_text(remembered.QUESTION, question)
         request = sign(self._key.key(), text, nonce)
         status, raw = self._call("POST", STATE_PATH, self._time_limit, request)
         if status == HTTPStatus.FORBIDDEN:

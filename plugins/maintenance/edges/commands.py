@@ -9,9 +9,9 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.hmac_key import KeyFile
@@ -34,7 +34,6 @@ from ganeti_steward.plugins.maintenance.engine.decision import (
 )
 from ganeti_steward.plugins.maintenance.runtime import REAL, Runtime
 from ganeti_steward.plugins.model.incident import Submission
-from ganeti_steward.plugins.model.world import diagnose_object
 from ganeti_steward.plugins.texts import utc_time
 
 #: Characters of a command's output that are kept.
@@ -69,8 +68,8 @@ class SubmittedCommand(NamedTuple):
 class AgentCalls(NamedTuple):
     """Calls to agents; they raise StewardError."""
 
-    repair: Callable[[SubmittedCommand, Mapping[str, Any]], CommandEnd]
-    """has a command run, with the diagnose object that requests it"""
+    repair: Callable[[SubmittedCommand, bytes], CommandEnd]
+    """has a command run, with the diagnose object that requests it, as canonical JSON"""
     ask: Callable[[SubmittedCommand], RepairState]
     """what became of it"""
     time_limit: float
@@ -81,7 +80,7 @@ def agent_calls(settings: Maintd, key: KeyFile) -> AgentCalls:
     """Calls to the real agents."""
     limit = settings.command_time_limit
 
-    def repair(command: SubmittedCommand, diagnose: Mapping[str, Any]) -> CommandEnd:
+    def repair(command: SubmittedCommand, diagnose: bytes) -> CommandEnd:
         client = agent_client(command.target, settings, key)
         once = (command.submission, command.submitted)
         # Each node knows its own name; its uuid only if it is a master candidate.
@@ -122,13 +121,14 @@ class RepairRunner:
     def start(self, submission: str, target: Target, command: str, original: bytes) -> None:
         """Run a command in the background, unless it is or was run for this submission already.
 
-        ``submission``: its id; ``original``: the diagnose object that requests it, as JSON.
+        ``submission``: its id; ``original``: the diagnose object that requests it, as
+        canonical JSON.
         """
         one = SubmittedCommand(submission, command, self._runtime.clock() // _SECOND, target)
         with self._lock:
             if submission in self._started:
                 return
-            self._begin(one, self._run, diagnose_object(original))
+            self._begin(one, self._run, original)
 
     def results(self, submissions: Iterable[tuple[Submission, Target]]) -> dict[str, CommandResult]:
         """Submission id -> what is known, of those whose command is not running.
@@ -161,7 +161,7 @@ class RepairRunner:
                 self._results[key] = CommandResult(False, text)
                 self._wake()
 
-    def _run(self, command: SubmittedCommand, diagnose: Mapping[str, Any]) -> None:
+    def _run(self, command: SubmittedCommand, diagnose: bytes) -> None:
         try:
             result = _result(self._calls().repair(command, diagnose))
         except AgentRefused as err:

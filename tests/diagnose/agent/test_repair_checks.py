@@ -62,7 +62,7 @@ def test_a_repair(bench: Bench) -> None:
         "fault": "",
     }
     (run,) = bench.run
-    assert run.given == b'{"command":"replace-disk","details":["sda"],"status":"live-repair"}'
+    assert run.diagnose == b'{"command":"replace-disk","details":["sda"],"status":"live-repair"}'
 
 
 def test_by_the_nodes_name(bench: Bench) -> None:

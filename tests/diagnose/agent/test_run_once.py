@@ -19,6 +19,7 @@ from repair_bench import Bench
 from repair_requests import COMMAND, KEY, NODE, question, request
 from whitelists import needs_root, whitelist
 
+from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.ganeti.signing import sign
 from ganeti_steward.core.ganeti.this_node import this_node
 from ganeti_steward.core.node_agent.protocol import CommandEnd
@@ -328,7 +329,7 @@ def commands() -> Iterator[Path]:
         yield path
 
 
-DIAGNOSE: Final = {"status": "live-repair", "command": COMMAND}
+DIAGNOSE: Final = canonical({"status": "live-repair", "command": COMMAND})
 
 
 def real(path: Path, commands: Path) -> Any:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
-from ganeti_steward.core.node_agent.protocol import read_request, request_text
+from ganeti_steward.core.node_agent.protocol import (
+    REPAIR,
+    RepairRequest,
+    message_text,
+    read_request,
+)
 from ganeti_steward.plugins.maintenance.engine.work import power_cycle_fault
 from ganeti_steward.plugins.model.incident import MAINTENANCE, Incident, Maintenance, Submission
 from ganeti_steward.plugins.model.task import MOVE, WORK
@@ -25,9 +28,9 @@ def test_kinds() -> None:
 def test_an_agent_takes_the_object() -> None:
     """Also one of a version before, which knows repairs only; of each maintenance another one."""
     found = command_object(INCIDENT, "reboot-node")
-    text = request_text("node1", "reboot-node", json.loads(found), "a" * 16, ("s1", 5))
+    text = message_text(REPAIR, RepairRequest("node1", "reboot-node", found, "a" * 16, "s1", 5))
     request = read_request(text, lambda name: name == "node1")
-    assert (request.command, request.given) == ("reboot-node", found)
+    assert (request.command, request.diagnose) == ("reboot-node", found)
     assert command_object(INCIDENT._replace(uuid="m2"), "reboot-node") != found
 
 

@@ -244,9 +244,9 @@ class WorldAgents:
             raise NotConnected(f"the agent of {command.target.name} cannot be reached")
         return agent
 
-    def _repair(self, command: SubmittedCommand, diagnose: Mapping[str, Any]) -> CommandEnd:
+    def _repair(self, command: SubmittedCommand, diagnose: bytes) -> CommandEnd:
         agent = self._agent(command)
-        seconds = agent.run(command.submission, command.name, canonical_object(dict(diagnose)))
+        seconds = agent.run(command.submission, command.name, diagnose)
         limit = self._settings.command_time_limit
         self._runtime.sleep(min(seconds + 0.01, limit))
         state = agent.state(command.submission)

@@ -19,6 +19,7 @@ from programs import notes, program
 from repair_requests import COMMAND, KEY
 from whitelists import needs_root, whitelist
 
+from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.hmac_key import KeyFile
 from ganeti_steward.core.ganeti.signing import open_signed, sign
@@ -45,6 +46,7 @@ from ganeti_steward.plugins.maintenance.edges.client import (
 UUID = "ce55f3c9-6d68-4ff5-92f7-a67577ccec32"
 NOW = 1_700_000_000 * 10**9
 DIAGNOSE = {"status": "live-repair", "command": COMMAND}
+REQUESTED = canonical(DIAGNOSE)
 NONCE = json.dumps({"nonce": "nonce.0123456789abcdef"}).encode()
 ONCE = ("id-1", 1_700_000_000)
 
@@ -185,7 +187,7 @@ def repaired(key: bytes = KEY, salt: str = "", **changed: Any) -> Lie:
 
 
 def repair(one: AgentClient) -> CommandEnd:
-    return one.repair(UUID, COMMAND, DIAGNOSE, 60, ONCE)
+    return one.repair(UUID, COMMAND, REQUESTED, 60, ONCE)
 
 
 @pytest.mark.parametrize("status", [0, 3, -9, None])
@@ -203,9 +205,9 @@ def test_a_repair(key: KeyFile, status: int | None) -> None:
         (repaired(node="node2.lab"), "about another repair"),
         (repaired(id="id-2"), "about another repair"),
         (repaired(command="reboot"), "the command with its id is ended"),
-        (repaired(output=None), "lacks the outcome of the repair"),
-        (repaired(status="0"), "status: a whole number is expected, found the text '0'"),
-        (repaired(status=True), "status: a whole number is expected, found true"),
+        (repaired(output=None), "lacks the state of the repair: key 'output': a text is expected"),
+        (repaired(status="0"), "key 'status': a whole number is expected, found the text '0'"),
+        (repaired(status=True), "key 'status': a whole number is expected, found true"),
         (repairs(lambda _: (500, b"oh")), "HTTP 500: 'oh'"),
         (repairs(lambda _: (503, b"no key")), "HTTP 503: 'no key'"),
     ],
@@ -236,7 +238,7 @@ def remembering(key: bytes = KEY, **changed: Any) -> Lie:
 
 def test_a_repair_with_an_id(key: KeyFile) -> None:
     with liar(key, remembering(status=3)) as one:
-        assert one.repair(UUID, COMMAND, DIAGNOSE, 60, ONCE) == CommandEnd(3, "done")
+        assert one.repair(UUID, COMMAND, REQUESTED, 60, ONCE) == CommandEnd(3, "done")
         expected = RepairState("ended", COMMAND, 5, CommandEnd(3, "done"))
         assert one.repair_state(UUID, *ONCE) == expected
 
@@ -246,7 +248,7 @@ def test_a_repair_that_was_not_run_now(key: KeyFile, state: str) -> None:
     """The answer to the question says more."""
     with liar(key, remembering(state=state, status=None)) as one:
         with pytest.raises(OutcomeUnknown, match=f"the command with its id is {state}"):
-            one.repair(UUID, COMMAND, DIAGNOSE, 60, ONCE)
+            one.repair(UUID, COMMAND, REQUESTED, 60, ONCE)
         assert one.repair_state(UUID, *ONCE).state == state
 
 
@@ -257,16 +259,19 @@ def test_a_repair_that_was_not_run_now(key: KeyFile, state: str) -> None:
         (remembering(purpose="repair"), "another purpose"),
         (remembering(node="node2.lab"), "about another repair"),
         (remembering(id="id-2"), "about another repair"),
-        (remembering(state="gone"), "lacks the state of the repair"),
+        (remembering(state="gone"), "the state of the repair is 'gone'"),
         (remembering(command=None), "lacks the state of the repair"),
         (remembering(started=-1), "lacks the state of the repair"),
-        (remembering(output=None), "lacks the outcome of the repair"),
+        (
+            remembering(output=None),
+            "lacks the state of the repair: key 'output': a text is expected",
+        ),
     ],
 )
 def test_an_answer_about_an_id_that_cannot_be_true(key: KeyFile, lie: Lie, fault: str) -> None:
     with liar(key, lie) as one:
         with pytest.raises(OutcomeUnknown, match=fault):
-            one.repair(UUID, COMMAND, DIAGNOSE, 60, ONCE)
+            one.repair(UUID, COMMAND, REQUESTED, 60, ONCE)
         with pytest.raises(StewardError, match=fault):
             one.repair_state(UUID, *ONCE)
 
@@ -349,14 +354,16 @@ def _ask_the_real_agent(agent: Agent, command: str) -> None:
     content = one.report(900)
     assert content["data"] == DIAGNOSE
     diagnose = DIAGNOSE | {"details": {"ä": [1, None]}}
-    assert one.repair(content["node"], COMMAND, diagnose, 60, ONCE) == CommandEnd(7, "fixed\n", "")
+    assert one.repair(content["node"], COMMAND, canonical(diagnose), 60, ONCE) == CommandEnd(
+        7, "fixed\n", ""
+    )
     assert json.loads(notes(command)) == diagnose
     agent.renew_key(b"renewed0123456789\n")
-    assert one.repair(content["node"], COMMAND, DIAGNOSE, 60, ("id-2", ONCE[1])).status == 7
+    assert one.repair(content["node"], COMMAND, REQUESTED, 60, ("id-2", ONCE[1])).status == 7
     agent.write_report(timestamp=time.time_ns() - 10**12)
     assert one.report(900)["data"] is None
     with pytest.raises(AgentRefused):
-        one.repair("node2.lab", COMMAND, DIAGNOSE, 60, ("id-3", ONCE[1]))
+        one.repair("node2.lab", COMMAND, REQUESTED, 60, ("id-3", ONCE[1]))
     agent.key_file.unlink()
     with pytest.raises(StewardError, match="HTTP 503"):
         one.report(900)

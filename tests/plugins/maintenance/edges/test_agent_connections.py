@@ -27,7 +27,7 @@ def test_no_listener(key: KeyFile) -> None:
     # The machine runs.
     assert not isinstance(refused.value, MachineGone)
     with pytest.raises(NotConnected):
-        client(key, port).repair("node1.lab", "fix", {}, 60, ("id-1", 5))
+        client(key, port).repair("node1.lab", "fix", b"{}", 60, ("id-1", 5))
 
 
 def test_nothing_comes_back(key: KeyFile) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -68,7 +68,7 @@ class Fake:
         limit: float = 300,
     ) -> None:
         """``states``: what the agent answers to questions; the last one again and again."""
-        self.calls: list[tuple[SubmittedCommand, Mapping[str, Any]]] = []
+        self.calls: list[tuple[SubmittedCommand, bytes]] = []
         self.questions: list[SubmittedCommand] = []
         self.may_end, self.woken = threading.Event(), threading.Event()
         self._outcome, self._states = outcome, list(states or [RepairState("unknown")])
@@ -77,7 +77,7 @@ class Fake:
             lambda: calls, self.woken.set, runtime=Runtime(clock=lambda: AT * 10**9), pause=0.01
         )
 
-    def _repair(self, command: SubmittedCommand, diagnose: Mapping[str, Any]) -> CommandEnd:
+    def _repair(self, command: SubmittedCommand, diagnose: bytes) -> CommandEnd:
         self.calls.append((command, diagnose))
         assert self.may_end.wait(300)
         return _given(self._outcome)
@@ -119,7 +119,7 @@ def test_a_result_is_kept() -> None:
     fake.result()
     assert fake.known() == fake.known() == {"s1": DONE}
     command = SubmittedCommand("s1", COMMAND, AT, NODE)
-    assert fake.calls == [(command, {"command": COMMAND, "status": "live-repair"})]
+    assert fake.calls == [(command, ORIGINAL)]
     assert fake.questions == []
 
 
