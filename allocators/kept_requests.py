@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
@@ -15,6 +15,7 @@ from ganeti_steward.core.errors import StewardError, reason_of
 from ganeti_steward.core.ganeti.this_node import cluster_name
 from ganeti_steward.core.iallocator import history
 from ganeti_steward.core.safe_files import UnsafeFile, read_own
+from ganeti_steward.core.typed_json import from_json
 
 #: Bytes of one file that are read; an allocator's message has less.
 _MOST_READ: Final = 2**28
@@ -141,21 +142,12 @@ def entry(config: History, name: str = "", cluster: str = "") -> Entry:
 def read_call(config: History, name: str) -> history.Call:
     """A kept call without request and answer; raises StewardError."""
     try:
-        call: dict[str, Any] = orjson.loads(content(config, name, history.CALL))
-        arguments: Sequence[str] = call.pop("arguments")
-        return _checked(history.Call(arguments=tuple(arguments), **call))
-    except (OSError, UnsafeFile, ValueError, TypeError, KeyError, AttributeError) as err:
+        call = from_json(history.Call, orjson.loads(content(config, name, history.CALL)))
+        if not 0 <= call.started < _LAST:
+            raise ValueError(f"key 'started': {call.started} is not a time")
+    except (OSError, UnsafeFile, ValueError) as err:
         fault = f"history {config.directory}: {name} cannot be read"
         raise StewardError(f"{fault}: {reason_of(err)}") from None
-
-
-def _checked(call: history.Call) -> history.Call:
-    """A call whose fields are of their kinds; raises ValueError."""
-    numbers = (call.started, call.pid, call.status)
-    if not (all(type(one) is int for one in numbers) and 0 <= call.started < _LAST):
-        raise ValueError("something in it is of another kind than expected")
-    if not all(isinstance(one, str) for one in call.arguments):
-        raise ValueError("its arguments are no texts")
     return call
 
 
