@@ -1,66 +1,68 @@
-"""An HTTP server: waitress with limits for each caller, ended by a signal within a second.
+"""An HTTP server with limits for each caller, ended by a signal within a second.
 
 It answers only those who call it by its own name, and drops every body that its application does
-not use while it comes: who is refused costs no memory and no reading.
+not use while it comes: who is refused costs no memory.  One thread reads and writes all
+connections; a few others answer, so that an answer that takes long delays none that does not.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import re
 import socket
-import time
+import threading
+from collections import Counter
 from collections.abc import Callable, Iterable
-from functools import partial
-from io import BytesIO
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
-
-from waitress.adjustments import Adjustments
-from waitress.channel import HTTPChannel
-from waitress.parser import HTTPRequestParser
-from waitress.server import TcpWSGIServer
-from waitress.task import ThreadedTaskDispatcher
+from concurrent.futures import Future
+from contextlib import suppress
+from queue import SimpleQueue
+from typing import Final, NamedTuple
 
 from ganeti_steward.core.errors import StewardError, reason_of
 from ganeti_steward.core.json_reader import quoted
 from ganeti_steward.core.service.callers import OwnNames, caller
+from ganeti_steward.core.service.http_messages import (
+    TEXT,
+    HttpAnswer,
+    HttpRequest,
+    RefusedRequest,
+    body_length,
+    parse_head,
+)
 from ganeti_steward.core.service.rate_limited_log import RateLimitedLog
-from ganeti_steward.core.service.wsgi import TEXT, HttpAnswer, respond
-
-if TYPE_CHECKING:
-    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
 _log = logging.getLogger(__name__)
 
-#: Bytes up to which waitress keeps what it reads and writes in memory, not on disk.
-_IN_MEMORY: Final = 2**25
-
 _LAST_PORT: Final = 65535
+
+#: Connections that wait in the kernel until they are accepted, and those accepted at a time.
+_WAITING: Final = 1024
+_AT_ONCE: Final = 1
 
 #: Seconds that answers which are nearly there are waited for at the end.
 _LAST_ANSWERS: Final = 0.2
 
-#: Seconds between two looks whether the server is to stop.
-_WAKE: Final = 0.5
+#: Bytes of a connection that the kernel takes in advance, at most about the double of it.
+_UNREAD: Final = 2**15
 
-#: Places that waitress counts in addition to ours: at its own limit it takes no connection at all.
-_SPARE: Final = 16
-
-#: Seconds between two looks at old connections.
-_CLEANUP: Final = 5.0
-
-#: Bytes that are read from a connection at a time.
+#: Bytes of a body that are read at a time.
 _PART: Final = 2**16
 
+#: The line before a chunk of a body: how many bytes it has.
+_CHUNK: Final = re.compile(rb"([0-9A-Fa-f]{1,8})[ \t]*(?:;[^\r\n]*)?\r\n")
+
+_BROKEN: Final = "a chunk of the body is broken"
+
 #: What a browser gets that was led here by a name of others.
-_MISDIRECTED: Final = HttpAnswer(
-    b"this server does not have the name it was called by; [http] names lists further ones\n",
-    421,
-    TEXT,
+_MISDIRECTED: Final = (
+    "this server does not have the name it was called by; [http] names lists further ones"
 )
-_NO_HOST: Final = HttpAnswer(b"a request of HTTP/1.1 must have one header Host\n", 400, TEXT)
 
 #: Characters of a wrong name that are logged.
 _SHOWN: Final = 100
+
+Application = Callable[[HttpRequest], HttpAnswer]
 
 #: Whether an application reads the body of a request, by the caller's address and the path.
 ReadsBody = Callable[[str, str], bool]
@@ -76,11 +78,11 @@ class Limits(NamedTuple):
     connections_of_one: int = 8
     """of one caller; one more takes the place of an older one that waits"""
     life: float = 30.0
-    """seconds after which an idle connection is closed, however busy it looks"""
+    """seconds in which a request has to come, and those in which its answer has to be read"""
     headers: int = 8192
     """bytes a request may have in addition to its body"""
     body: int = 2**21
-    """bytes a request's body may have; a larger one is refused unread"""
+    """bytes from which on the body of a request is refused, unread if it names its length"""
 
 
 #: Options of Linux for sockets at addresses that no interface has yet (linux/in.h, in6.h).
@@ -118,215 +120,223 @@ def bind(address: str, port: int, *, absent: bool = False) -> socket.socket:
     return listener
 
 
-class _Dropped:
-    """What becomes of a body that is not read; waitress takes it for one of its buffers."""
-
-    def append(self, part: bytes) -> None:
-        """Drop a part."""
-
-    def getfile(self) -> BytesIO:
-        """What the application can read of it."""
-        return BytesIO()
-
-    def __len__(self) -> int:
-        return 0
-
-    def close(self) -> None:
-        """What waitress calls in the end."""
+def answer_of(application: Application, request: HttpRequest) -> HttpAnswer:
+    """What it answers; a failure inside is an answer of status 500."""
+    try:
+        return application(request)
+    except Exception:
+        _log.exception("a request failed")
+        return HttpAnswer(b"failed\n", 500, TEXT)
 
 
-class _OneRequest(HTTPRequestParser):
-    """The only request of its connection.
+class _Connection:
+    """A connection, for one request."""
 
-    Of many that are sent at once the answers would pile up while they are not read, until the
-    thread that answers waits for their reader.
-    """
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader, self.writer = reader, writer
+        self.address: Final[str] = writer.get_extra_info("peername")[0]
+        self.caller: Final = caller(self.address)
+        self.is_worked_for = self.is_answered = False
 
-    def __init__(self, adjustments: Adjustments, reads_body: Callable[[str, str], bool]) -> None:
-        """``reads_body``: by the header ``Host`` and the path."""
-        self._reads_body = reads_body
-        super().__init__(adjustments)
+    async def body(self, length: int | None, most: int, is_kept: bool) -> bytes:
+        """Read a body, empty unless it is kept; raises RefusedRequest, OSError, EOFError.
 
-    def parse_header(self, header_plus: bytes) -> None:
-        """Read the head, as if the caller had requested that the connection is closed."""
-        super().parse_header(header_plus)
-        self.headers = {**self.headers, "CONNECTION": "close"}
-        parsed: Any = self
-        host, path, body = self.headers.get("HOST", ""), parsed.path, parsed.body_rcv
-        if body is not None and not self._reads_body(host, path):
-            body.buf = _Dropped()
+        ``length``: None where it comes in chunks; ``most``: bytes from which on it is refused.
+        """
+        body, size = bytearray(), 0
+        while left := await self._size_of_chunk() if length is None else length - size:
+            size += left
+            if size >= most:
+                raise RefusedRequest(413, "the body of the request is too large")
+            while left:
+                part = await self.reader.read(min(left, _PART))
+                if not part:
+                    raise EOFError
+                left -= len(part)
+                if is_kept:
+                    body += part
+            if length is None and await self.reader.readexactly(2) != b"\r\n":
+                raise RefusedRequest(400, _BROKEN)
+        return bytes(body)
 
-
-class _Channel(HTTPChannel):
-    """A connection that knows how old it is, whatever becomes of the clock."""
-
-    def __init__(self, *arguments: Any, **more: Any) -> None:
-        self._begun = time.monotonic()
-        self._unread_since = 0.0
-        super().__init__(*arguments, **more)
-        self.caller = caller(self.addr[0])
-        server: Any = self.server
-        self.parser_class = partial(  # type: ignore[assignment]
-            _OneRequest, reads_body=partial(server.reads_body, self.addr[0])
-        )
-
-    def rank(self) -> tuple[bool, float]:
-        """Which one is dropped first when there are too many: the oldest without an answer."""
-        return bool(self.total_outbufs_len), self._begun
-
-    def is_over(self, now: float, life: float) -> bool:
-        """Whether no thread works for it any more, or its answer has not been read in time."""
-        if not self.total_outbufs_len:
-            self._unread_since = 0.0
-            return not self.requests and self._begun < now - life
-        self._unread_since = self._unread_since or now
-        return self._unread_since < now - life
+    async def _size_of_chunk(self) -> int:
+        """Bytes of the next one; 0 behind the last one and the lines that follow it."""
+        line = _CHUNK.fullmatch(await self.reader.readuntil(b"\r\n"))
+        if not line:
+            raise RefusedRequest(400, _BROKEN)
+        size = int(line[1], 16)
+        while not size and await self.reader.readuntil(b"\r\n") != b"\r\n":
+            pass
+        return size
 
 
-class Server(TcpWSGIServer):
+class Server:
     """Serves an application on a bound socket until `stop` is called."""
-
-    channel_class = _Channel
 
     def __init__(
         self,
-        application: WSGIApplication,
+        application: Application,
         listener: socket.socket,
         limits: Limits,
         names: Iterable[str],
         reads_body: ReadsBody = lambda address, path: False,
     ) -> None:
-        """``names``: by which it may be called in addition to its addresses, see `OwnNames`."""
-        dispatcher = ThreadedTaskDispatcher()
-        dispatcher.set_thread_count(limits.threads)
-        self._own = OwnNames((listener.getsockname()[0], *names))
-        self._reads_body = reads_body
+        """Listen; ``names``: further ones than its addresses, see `OwnNames`."""
+        self._application, self._reads_body = application, reads_body
         self._listener, self._limits = listener, limits
-        self._sockets: dict[int, Any] = {}
-        self._stopping, self._next_look = False, 0.0
-        super().__init__(
-            _only_by(self._own, application),
-            map=self._sockets,
-            _sock=listener,
-            dispatcher=dispatcher,
-            adj=_adjustments(listener, limits),
-            sockinfo=(listener.family, listener.type, listener.proto, listener.getsockname()),
-            bind_socket=False,
-        )
-
-    def reads_body(self, address: str, host: str, path: str) -> bool:
-        """Whether the body of a request is kept for the application."""
-        return (not host or host in self._own) and self._reads_body(address, path)
+        self._own = OwnNames((listener.getsockname()[0], *names))
+        self._misdirected = RateLimitedLog(_log)
+        self._failed = RateLimitedLog(_log)
+        self._open: dict[asyncio.StreamWriter, _Connection] = {}
+        """from the oldest one on"""
+        self._jobs: SimpleQueue[tuple[HttpRequest, Future[HttpAnswer]] | None] = SimpleQueue()
+        for _ in range(limits.threads):
+            threading.Thread(target=self._answer, name="http-answer", daemon=True).start()
+        # Each connection has it from the listening socket.
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _UNREAD)
+        listener.listen(_WAITING)
+        # It would log what broken requests bring about.
+        logging.getLogger(asyncio.__name__).disabled = True
+        self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
+        self._stopping = asyncio.Event()
 
     def stop(self) -> None:
-        """Let `run` end within half a second; may be called by a signal handler."""
-        self._stopping = True
+        """Let `run` end; may be called by a signal handler and by other threads."""
+        # It may have ended.
+        with suppress(RuntimeError):
+            self._runner.get_loop().call_soon_threadsafe(self._stopping.set)
 
     def run(self) -> None:
         """Serve until it is stopped; takes no more connections then."""
-        while not self._stopping:
-            self.asyncore.loop(timeout=_WAKE, use_poll=True, map=self._sockets, count=1)
-            self._close_old(time.monotonic())
-        self.accepting = False
-        self._listener.close()
+        self._runner.run(self._serve())
 
     def finish(self) -> None:
-        """Let the threads answer what can be answered at once."""
-        self.task_dispatcher.shutdown(timeout=_LAST_ANSWERS)  # type: ignore[arg-type]
+        """Let the threads answer what can be answered at once, and close all connections."""
+        with self._runner, self._listener:
+            self._runner.run(self._send_last_answers())
+        for _ in range(self._limits.threads):
+            self._jobs.put(None)
 
-    def close_all(self) -> None:
-        """Close all connections, after `run` has ended, in a process that goes on."""
-        self.asyncore.close_all(self._sockets, ignore_all=True)
+    async def _serve(self) -> None:
+        server = await asyncio.start_server(
+            self._converse, sock=self._listener, limit=self._limits.headers, backlog=_AT_ONCE
+        )
+        self._listener.listen(_WAITING)
+        await self._stopping.wait()
+        server.close()
 
-    def set_socket_options(self, conn: socket.socket) -> None:
-        """What waitress calls for each new connection; with an OSError it is dropped."""
-        super().set_socket_options(conn)
-        if not self._make_room(caller(conn.getpeername()[0])):
-            conn.close()
-            raise ConnectionAbortedError
+    async def _send_last_answers(self) -> None:
+        for writer, connection in self._open.items():
+            if not (connection.is_worked_for or connection.is_answered):
+                writer.transport.abort()
+        if tasks := asyncio.all_tasks() - {asyncio.current_task()}:
+            await asyncio.wait(tasks, timeout=_LAST_ANSWERS)
+
+    async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """What a connection is for: a request and its answer, if there is room."""
+        try:
+            connection = _Connection(reader, writer)
+            if self._make_room(connection.caller):
+                self._open[writer] = connection
+                await self._exchange(connection)
+        except (OSError, EOFError):
+            # It was too slow, or ended in the middle of a request.
+            return
+        except Exception as err:
+            self._failed.warning("a connection failed", err)
+        finally:
+            writer.transport.abort()
+            self._open.pop(writer, None)
 
     def _make_room(self, who: str) -> bool:
         """Whether there is a place for one more connection, if need be that of an older one.
 
-        It is taken from this caller where that one has enough, else from the one with the most.
-        Connections that a thread works for stay.
+        It is taken from this caller where that one has enough, else from the one with the most:
+        of those that no thread works for the oldest that waits, else the oldest answered one.
         """
-        by_caller: dict[str, list[_Channel]] = {}
-        for channel in self._open():
-            by_caller.setdefault(channel.caller, []).append(channel)
-        if len(by_caller.get(who, ())) >= self._limits.connections_of_one:
-            return _drop_one(by_caller[who])
-        if sum(map(len, by_caller.values())) < self._limits.connections:
+        places = Counter(one.caller for one in self._open.values())
+        among = [one for one in self._open.values() if not one.is_worked_for]
+        if places[who] >= self._limits.connections_of_one:
+            among = [one for one in among if one.caller == who]
+        elif len(self._open) < self._limits.connections:
             return True
-        return any(_drop_one(each) for each in sorted(by_caller.values(), key=len, reverse=True))
+        if among:
+            dropped = min(among, key=lambda one: (-places[one.caller], one.is_answered))
+            dropped.writer.transport.abort()
+            del self._open[dropped.writer]
+        return bool(among)
 
-    def maintenance(self, now: float) -> None:
-        """What waitress calls for old connections, by a clock that may be set back by years."""
+    async def _exchange(self, connection: _Connection) -> None:
+        """Read a request, and answer it; raises OSError, EOFError."""
+        method, life = "GET", self._limits.life
+        try:
+            async with asyncio.timeout(life):
+                raw = await connection.reader.readuntil(b"\r\n\r\n")
+                head = parse_head(raw, connection.address)
+                method = head.method
+                request = head._replace(body=await self._body(connection, head))
+            connection.is_worked_for = True
+            answer = await self._answered(connection, request)
+        except RefusedRequest as err:
+            answer = err.answer
+        except asyncio.LimitOverrunError:
+            answer = HttpAnswer(b"a line or the head of the request is too long\n", 431, TEXT)
+        connection.is_worked_for, connection.is_answered = False, True
+        connection.writer.write(answer.packed(method))
+        connection.writer.close()
+        async with asyncio.timeout(life):
+            await connection.writer.wait_closed()
 
-    def _close_old(self, now: float) -> None:
-        """Close what is old, also where a byte comes now and then to keep it open."""
-        if now < self._next_look:
-            return
-        self._next_look = now + _CLEANUP
-        for channel in self._open():
-            if channel.is_over(now, self._limits.life):
-                # Not will_close, which waits until the caller takes something.
-                channel.handle_close()
+    async def _body(self, connection: _Connection, head: HttpRequest) -> bytes:
+        """What the application reads of it, when all has come; raises RefusedRequest and others.
 
-    def _open(self) -> list[_Channel]:
-        channels: Any = self.active_channels
-        return list(channels.values())
+        That it is refused, the caller learns when all was sent: else the answer could be lost.
+        """
+        body, length, refusal = b"", body_length(head.headers), self._refusal(head)
+        if length is None or length:
+            is_read = not refusal and self._reads_body(head.address, head.path)
+            waits = head.headers.get("expect", "").lower() == "100-continue"
+            if waits and (length or 0) < self._limits.body:
+                connection.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            body = await connection.body(length, self._limits.body, is_read)
+        if refusal:
+            raise refusal
+        return body
 
+    def _refusal(self, head: HttpRequest) -> RefusedRequest | None:
+        """What one gets who calls by a name that is not the server's own.
 
-def _drop_one(channels: list[_Channel]) -> bool:
-    """Close the first one that may be dropped; whether there is one."""
-    waiting = [channel for channel in channels if not channel.requests]
-    if waiting:
-        min(waiting, key=_Channel.rank).handle_close()
-    return bool(waiting)
+        Browsers always name a host; simple checks that speak HTTP/1.0 need not.
+        """
+        host = head.headers.get("host", "")
+        if host and host not in self._own:
+            name = quoted(host[:_SHOWN])
+            self._misdirected.warning(f"request misdirected caller={head.address} host={name}")
+            return RefusedRequest(421, _MISDIRECTED)
+        if not host and head.version != "1.0":
+            return RefusedRequest(400, "a request of HTTP/1.1 must have one header Host")
+        return None
 
+    async def _answered(self, connection: _Connection, request: HttpRequest) -> HttpAnswer:
+        """The application's answer, once a thread is free; raises OSError.
 
-def _only_by(own: OwnNames, application: WSGIApplication) -> WSGIApplication:
-    """The application for those who call it by one of its own names.
+        A caller who breaks the connection off makes room at once, and no thread begins to work.
+        """
+        future: Future[HttpAnswer] = Future()
+        self._jobs.put((request, future))
+        answer = asyncio.wrap_future(future)
+        closed = asyncio.ensure_future(connection.writer.wait_closed())
+        try:
+            await asyncio.wait((answer, closed), return_when=asyncio.FIRST_COMPLETED)
+            if not answer.done():
+                raise ConnectionAbortedError
+            return answer.result()
+        finally:
+            answer.cancel()
 
-    Browsers always name a host; simple checks that speak HTTP/1.0 need not.
-    """
-    refused = RateLimitedLog(_log)
-
-    def answer(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        host = environ.get("HTTP_HOST", "")
-        if host and host not in own:
-            name, address = quoted(host[:_SHOWN]), environ["REMOTE_ADDR"]
-            refused.warning(f"request misdirected caller={address} host={name}")
-            return respond(lambda *_: _MISDIRECTED, environ, start_response)
-        if not host and environ["SERVER_PROTOCOL"] != "HTTP/1.0":
-            return respond(lambda *_: _NO_HOST, environ, start_response)
-        return application(environ, start_response)
-
-    return answer
-
-
-def _adjustments(listener: socket.socket, limits: Limits) -> Adjustments:
-    return Adjustments(
-        sockets=[listener],
-        threads=limits.threads,
-        connection_limit=limits.connections + _SPARE,
-        channel_timeout=int(limits.life),
-        cleanup_interval=int(_CLEANUP),
-        max_request_header_size=limits.headers,
-        max_request_body_size=limits.body,
-        inbuf_overflow=_IN_MEMORY,
-        outbuf_overflow=_IN_MEMORY,
-        recv_bytes=_PART,
-        asyncore_use_poll=True,
-        log_socket_errors=False,
-        clear_untrusted_proxy_headers=True,
-        ident=None,
-    )
-
-
-def silence_waitress() -> None:
-    """Let waitress log nothing: all it logs is what broken requests make it log."""
-    logger = logging.getLogger("waitress")
-    logger.propagate = False
-    logger.handlers = [logging.NullHandler()]
+    def _answer(self) -> None:
+        """What a thread does."""
+        while job := self._jobs.get():
+            request, future = job
+            if future.set_running_or_notify_cancel():
+                future.set_result(answer_of(self._application, request))

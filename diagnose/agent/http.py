@@ -8,11 +8,10 @@ command that was accepted.
 
 from __future__ import annotations
 
-import io
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qs
 
 from ganeti_steward.core.ganeti.hmac_key import KeyFile, NoKey
@@ -25,13 +24,15 @@ from ganeti_steward.core.node_agent.protocol import (
     REPORT_PATH,
     STATE_PATH,
 )
+from ganeti_steward.core.service.http_messages import (
+    TEXT,
+    HttpAnswer,
+    HttpRequest,
+    json_answer,
+)
 from ganeti_steward.core.service.rate_limited_log import RateLimitedLog
-from ganeti_steward.core.service.wsgi import TEXT, HttpAnswer, json_answer, respond
-from ganeti_steward.diagnose.agent.repairs import REQUEST_LIMIT, RepairRefused, Repairs, Unreadable
+from ganeti_steward.diagnose.agent.repairs import RepairRefused, Repairs, Unreadable
 from ganeti_steward.diagnose.agent.reports import COLLECTOR, Reports
-
-if TYPE_CHECKING:
-    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
 ALL: Final = "/1/report/all"
 METRICS: Final = "/metrics"
@@ -61,7 +62,7 @@ REFUSED: Final = HttpAnswer(b"refused\n", 403, TEXT)
 
 
 class AgentApplication:
-    """The WSGI application; called by several threads."""
+    """What the server calls, in several threads."""
 
     def __init__(self, reports: Reports, key: KeyFile, repairs: Repairs | None) -> None:
         """``repairs`` is None where repair commands are not run at all."""
@@ -76,24 +77,21 @@ class AgentApplication:
             METRICS: lambda _: self._metrics(),
         }
 
-    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+    def __call__(self, request: HttpRequest) -> HttpAnswer:
         """Answer one request."""
-        return respond(self._answer, environ, start_response)
+        path, method = request.path, request.method
+        if path in self._reading:
+            if method not in ("GET", "HEAD"):
+                return _wrong_method("GET, HEAD")
+            return self._reading[path](request.query)
+        if path in (NONCE_PATH, REPAIR_PATH, STATE_PATH):
+            return self._repair(request) if method == "POST" else _wrong_method("POST")
+        return HttpAnswer(b"no such path\n", 404, TEXT)
 
     def reads_body(self, address: str, path: str) -> bool:
         """Whether the body of a request is read at all, see `Server`; called before it comes."""
         wanted = path in (REPAIR_PATH, STATE_PATH)
         return wanted and self._repairs is not None and self._repairs.listens_to(address)
-
-    def _answer(self, method: str, environ: WSGIEnvironment) -> HttpAnswer:
-        path = environ.get("PATH_INFO") or "/"
-        if path in self._reading:
-            if method not in ("GET", "HEAD"):
-                return _wrong_method("GET, HEAD")
-            return self._reading[path](environ.get("QUERY_STRING", ""))
-        if path in (NONCE_PATH, REPAIR_PATH, STATE_PATH):
-            return self._repair(path, environ) if method == "POST" else _wrong_method("POST")
-        return HttpAnswer(b"no such path\n", 404, TEXT)
 
     def _report(self, query: str, before: str, behind: str) -> HttpAnswer:
         """The report, signed with the salt of the query if there is one."""
@@ -113,20 +111,18 @@ class AgentApplication:
         report = load_json(self._reports.text().encode())
         return HttpAnswer(rendered_metrics(report), kind=METRICS_TYPE)
 
-    def _repair(self, path: str, environ: WSGIEnvironment) -> HttpAnswer:
+    def _repair(self, request: HttpRequest) -> HttpAnswer:
         if self._repairs is None:
             return REFUSED
-        address = environ["REMOTE_ADDR"]
+        address = request.address
         try:
-            if path == NONCE_PATH:
+            if request.path == NONCE_PATH:
                 return json_answer({"nonce": self._repairs.nonce(address)})
-            # One byte more than may be is enough to see that there is too much.
-            raw = environ["wsgi.input"].read(REQUEST_LIMIT + 1)
-            if not raw:
+            if not request.body:
                 # That of a caller who was shut out was not kept.
                 return REFUSED
-            answer = self._repairs.state if path == STATE_PATH else self._repairs.repair
-            return HttpAnswer(answer(address, raw))
+            answer = self._repairs.state if request.path == STATE_PATH else self._repairs.repair
+            return HttpAnswer(answer(address, request.body))
         except Unreadable as err:
             return HttpAnswer(f"{err}\n".encode(), 400, TEXT)
         except RepairRefused:
@@ -216,19 +212,7 @@ def _findings(found: Mapping[str, Any]) -> dict[str, int]:
 # -- Using everything once, so that nothing has to be read from a disk that may be dead by then
 
 
-def preload(application: WSGIApplication) -> None:
+def preload(application: AgentApplication) -> None:
     """Answer requests that need no caller; a repair would only be refused, and logged."""
     for method, path, query in _REQUESTS:
-        environ: dict[str, Any] = {
-            "REQUEST_METHOD": method,
-            "PATH_INFO": path,
-            "QUERY_STRING": query,
-            "REMOTE_ADDR": _UNUSED,
-            "wsgi.input": io.BytesIO(),
-        }
-        for _ in application(environ, _ignored):
-            pass
-
-
-def _ignored(*_: Any) -> Callable[[bytes], object]:
-    return len
+        application(HttpRequest(method, path, query, _UNUSED)).packed()

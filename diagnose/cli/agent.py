@@ -37,7 +37,7 @@ from ganeti_steward.core.process.memory_lock import keep_small, lock_memory
 from ganeti_steward.core.process.program import ENVIRONMENT
 from ganeti_steward.core.service.console_log import ConsoleLog
 from ganeti_steward.core.service.disk_timeout import DiskTimeout
-from ganeti_steward.core.service.http_server import Limits, Server, bind, silence_waitress
+from ganeti_steward.core.service.http_server import Limits, Server, bind
 from ganeti_steward.core.service.sd_notify import notify
 from ganeti_steward.diagnose.agent.http import AgentApplication, preload
 from ganeti_steward.diagnose.agent.launcher import Diagnosing, Launcher, Request, executor
@@ -111,7 +111,6 @@ def run(options: argparse.Namespace) -> int:
     set_up_service(config.log.file, config.log.level, ConsoleLog)
     for warning in config.warnings:
         _log.warning("%s", warning)
-    silence_waitress()
     settings = config.section(Agent)
     find_node = partial(this_node, options.data, options.node_name)
     address = options.bind or settings.address or own_address(find_node())

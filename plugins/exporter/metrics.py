@@ -5,21 +5,17 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from ganeti_steward.core.errors import StewardError
+from ganeti_steward.core.service.http_messages import HttpAnswer, HttpRequest, json_answer
 from ganeti_steward.core.service.http_server import Limits
-from ganeti_steward.core.service.wsgi import HttpAnswer, json_answer, respond
 from ganeti_steward.plugins.exporter.figures import CountedSize, Figures, GroupFigures
-
-if TYPE_CHECKING:
-    from _typeshed.wsgi import StartResponse, WSGIEnvironment
-
 
 _MIB: Final = 2**20
 _SECOND: Final = 10**9
@@ -217,23 +213,19 @@ class Readings:
 
 
 class MetricsApplication:
-    """The WSGI application: GET only; called by several threads."""
+    """What the server calls, in several threads: GET only."""
 
     def __init__(self, readings: Readings) -> None:
         self._readings = readings
 
-    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+    def __call__(self, request: HttpRequest) -> HttpAnswer:
         """Answer one request."""
-        return respond(self._answer, environ, start_response)
-
-    def _answer(self, method: str, environ: WSGIEnvironment) -> HttpAnswer:
-        path = environ.get("PATH_INFO") or "/"
-        if path not in ("/metrics", "/healthz"):
+        if request.path not in ("/metrics", "/healthz"):
             return json_answer({"error": "no such path"}, 404)
-        if method != "GET":
+        if request.method != "GET":
             return json_answer({"error": "wrong method"}, 405, allow="GET")
         reading = self._readings.last
-        if path == "/metrics":
+        if request.path == "/metrics":
             return HttpAnswer(rendered(reading), kind=CONTENT_TYPE_LATEST)
         reason = reading.fault or ("" if reading.readings else "the cluster was not read yet")
         return json_answer({"ok": not reason, "reason": reason}, 503 if reason else 200)

@@ -20,7 +20,7 @@ from ganeti_steward.core.ganeti.this_node import own_address, own_names, this_no
 from ganeti_steward.core.log import set_up_service
 from ganeti_steward.core.model.options import parse_options
 from ganeti_steward.core.service.console_log import ConsoleLog
-from ganeti_steward.core.service.http_server import Server, bind, silence_waitress
+from ganeti_steward.core.service.http_server import Server, bind
 from ganeti_steward.core.service.sd_notify import notify
 from ganeti_steward.plugins.exporter.figures import Figures, figures
 from ganeti_steward.plugins.exporter.metrics import LIMITS, MetricsApplication, Readings, rendered
@@ -89,7 +89,6 @@ def run(options: argparse.Namespace) -> int:
     if options.once:
         return _print(readings)
     set_up_service(config.log.file, config.log.level, ConsoleLog)
-    silence_waitress()
     listener = bind(options.bind or own_address(this_node()), options.port)
     names = (*own_names(), *config.section(Http).names)
     server = Server(MetricsApplication(readings), listener, LIMITS, names)

@@ -11,8 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from ganeti_steward.core.errors import StewardError
-from ganeti_steward.core.service.http_server import Limits, Server, bind, silence_waitress
-from ganeti_steward.core.service.wsgi import TEXT, HttpAnswer, json_answer, respond
+from ganeti_steward.core.service.http_messages import TEXT, HttpAnswer, HttpRequest, json_answer
+from ganeti_steward.core.service.http_server import Limits, Server, bind
 from ganeti_steward.plugins.maintenance.edges import metrics
 from ganeti_steward.plugins.maintenance.edges.outlet import Outlet
 from ganeti_steward.plugins.maintenance.edges.status import (
@@ -24,8 +24,6 @@ from ganeti_steward.plugins.maintenance.edges.status import (
 from ganeti_steward.plugins.model.task import Held
 
 if TYPE_CHECKING:
-    from _typeshed.wsgi import StartResponse, WSGIEnvironment
-
     from ganeti_steward.plugins.maintenance.page.render import Page
 
 _log: Final = logging.getLogger(__name__)
@@ -44,7 +42,7 @@ _NOT_READ: Final = json_answer({"error": "the incidents have not been read yet"}
 
 
 class StatusApplication:
-    """The WSGI application; called by several threads."""
+    """What the server calls, in several threads."""
 
     def __init__(
         self,
@@ -78,15 +76,12 @@ class StatusApplication:
         }
         self._outlets = {path: Outlet(f"{path} cannot be answered") for path in self.paths}
 
-    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+    def __call__(self, request: HttpRequest) -> HttpAnswer:
         """Answer one request."""
-        return respond(self._answer, environ, start_response)
-
-    def _answer(self, method: str, environ: WSGIEnvironment) -> HttpAnswer:
-        path = environ.get("PATH_INFO") or "/"
+        path = request.path
         if path not in self.paths:
             return json_answer({"error": "no such path"}, 404)
-        if method != "GET":
+        if request.method != "GET":
             return json_answer({"error": "wrong method"}, 405, allow="GET")
         # It is replaced while this request is answered.
         return self._outlets[path](partial(self.paths[path], self.status), _FAILED)
@@ -163,7 +158,6 @@ class StatusServer:
         cannot be used, the log says so.  ``names``: by which it may be called in addition to its
         addresses.
         """
-        silence_waitress()
         self._application, self._names = application, tuple(names)
         self._served = [_Served(application, bind(address, port), self._names)]
         self.port: Final[int] = self._served[0].port
@@ -208,15 +202,16 @@ class _Served:
         self, application: StatusApplication, listener: socket.socket, names: Iterable[str]
     ) -> None:
         self.port: Final[int] = listener.getsockname()[1]
-        self._server = Server(application, listener, LIMITS, names)
-        self.thread: Final = threading.Thread(target=self._server.run, name="http", daemon=True)
+        server = self._server = Server(application, listener, LIMITS, names)
+        self.stop: Final = server.stop
+        self.thread: Final = threading.Thread(target=self._serve, name="http", daemon=True)
 
-    def stop(self) -> None:
-        self._server.stop()
-        self._server.pull_trigger()
+    def _serve(self) -> None:
+        self._server.run()
+        self._server.finish()
 
     def close(self) -> None:
-        if self.thread.is_alive():
+        if self.thread.ident is None:
+            self._serve()
+        else:
             self.thread.join(2)
-        self._server.finish()
-        self._server.close_all()

@@ -25,6 +25,7 @@ COMMANDS = {name: one.command for name, one in built_in_commands().items()}
 #: What an allocation has no use for; each would cost more than many an allocation.
 LATE = (
     "argparse",
+    "asyncio",
     "ganeti_steward.allocators.state.load_reports",
     "ganeti_steward.allocators.state.measured_load",
     "ganeti_steward.allocators.state.mond",
@@ -36,7 +37,6 @@ LATE = (
     "requests",
     "rich",
     "tomllib",
-    "waitress",
     # Only chains with programs and shadows need these.
     "faulthandler",
     "ganeti_steward.allocators.external_program",
@@ -129,7 +129,7 @@ def test_the_whole_program_imports_little(front: Front) -> None:
 def test_help_does_not_import_the_engine(front: Front, arguments: list[str]) -> None:
     modules = run(front, "commands.main", "main", "gnt-steward", *arguments)
     assert "argparse" in modules
-    late = {"jinja2", "numpy", "rich", "requests", "waitress", "prometheus_client"}
+    late = {"asyncio", "jinja2", "numpy", "rich", "requests", "prometheus_client"}
     assert not modules & late
 
 

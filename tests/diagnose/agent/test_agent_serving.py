@@ -6,14 +6,16 @@ import contextlib
 import json
 import os
 import re
+import select
 import signal
 import socket
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 from agents import (
     FORGER,
@@ -31,6 +33,7 @@ from whitelists import needs_root, whitelist
 from ganeti_steward.core.ganeti.signing import verify
 from ganeti_steward.core.ganeti.this_node import this_node
 from ganeti_steward.core.service import http_server
+from ganeti_steward.core.service.http_messages import HttpAnswer, HttpRequest
 
 SALT = "a-fresh_salt-0123"
 REPORT = "/1/report/node/diagnose"
@@ -76,39 +79,58 @@ def test_many_requests_on_one_connection(tmp_path: Path) -> None:
             one.close()
 
 
+def endless(_: HttpRequest) -> HttpAnswer:
+    """An answer that no socket takes at once."""
+    return HttpAnswer(b"x" * 2**25)
+
+
 @pytest.fixture
-def hasty(monkeypatch: pytest.MonkeyPatch) -> Iterator[http_server.Server]:
-    """A server with a very short time limit, in a thread; its clock was set back by years."""
-    monkeypatch.setattr(http_server, "_CLEANUP", 0.05)
-    server = http_server.Server(
-        endless, http_server.bind(MASTER, 0), http_server.Limits(life=0.2), ()
-    )
+def hasty(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, int]]:
+    """The place of a server with a very short time limit; its clock was set back by years."""
+    listener = http_server.bind(MASTER, 0)
+    place = listener.getsockname()
+    server = http_server.Server(endless, listener, http_server.Limits(life=0.2), ())
     monkeypatch.setattr(time, "time", lambda: 0.0)
     thread = threading.Thread(target=server.run)
     thread.start()
     try:
-        yield server
+        yield place
     finally:
         server.stop()
         thread.join()
         server.finish()
-        server.close()
 
 
-def endless(environ: object, start_response: Callable[..., object]) -> list[bytes]:
-    """An answer that no socket takes at once."""
-    start_response("200 OK", [("Content-Type", "text/plain")])
-    return [b"x" * 2**25]
-
-
-@pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\n", b"GET / HTTP/1.0\r\n\r\n"])
-def test_a_caller_who_neither_speaks_nor_listens(hasty: http_server.Server, sent: bytes) -> None:
-    place = hasty.socket.getsockname()
-    with socket.create_connection(place, TIME_LIMIT) as one:
+@pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\n"])
+def test_a_caller_who_does_not_speak(hasty: tuple[str, int], sent: bytes) -> None:
+    with socket.create_connection(hasty, TIME_LIMIT) as one:
         one.sendall(sent)
-        wait_until(lambda: hasty.active_channels, "the connection")
-        wait_until(lambda: not hasty.active_channels, "that it is closed")
+        assert everything(one) == b""
+
+
+def test_a_caller_who_does_not_listen(hasty: tuple[str, int]) -> None:
+    with socket.create_connection(hasty, TIME_LIMIT) as one:
+        one.sendall(b"GET / HTTP/1.0\r\n\r\n")
+        assert one.recv(1) == b"H"
+        wait_until(lambda: not is_connected(hasty), "that the server closes its side")
         assert len(everything(one)) < 2**25
+
+
+def is_connected(place: tuple[str, int]) -> bool:
+    """Whether a server in this process has a connection open."""
+    own = [one for one in psutil.net_connections("tcp") if one.pid == os.getpid()]
+    return any(one.laddr == place and one.raddr for one in own)
+
+
+def test_a_caller_who_speaks_all_the_time(hasty: tuple[str, int]) -> None:
+    """A byte now and then keeps no connection open."""
+    with socket.create_connection(hasty, TIME_LIMIT) as one, select.epoll() as closed:
+        closed.register(one, select.EPOLLRDHUP)
+        one.sendall(b"GET / HTTP/1.1\r\nX: ")
+        while not closed.poll(0.01):
+            with contextlib.suppress(ConnectionError):
+                one.sendall(b"y")
+        assert everything(one) == b""
 
 
 @pytest.mark.parametrize(

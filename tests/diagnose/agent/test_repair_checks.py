@@ -20,6 +20,8 @@ from ganeti_steward.core.ganeti.hmac_key import KeyFile, NoKey
 from ganeti_steward.core.ganeti.signing import BadMessage, sign
 from ganeti_steward.core.node_agent.protocol import CommandEnd, RepairRequest
 from ganeti_steward.core.process.trusted_program import Forbidden
+from ganeti_steward.core.service.http_messages import HttpRequest
+from ganeti_steward.core.service.http_server import answer_of
 from ganeti_steward.diagnose.agent.http import AgentApplication
 from ganeti_steward.diagnose.agent.repairs import REQUEST_LIMIT, RepairRefused, Unreadable, salt_of
 
@@ -354,9 +356,6 @@ def test_a_failure_of_the_program_itself(bench: Bench, log: pytest.LogCaptureFix
 
     reports: Any = Broken()
     application = AgentApplication(reports, KeyFile(str(bench.key_file)), bench.repairs)
-    started: list[Any] = []
-    environ = {"REQUEST_METHOD": "GET", "PATH_INFO": "/1/report/all"}
-    body: Any = application(environ, lambda *given: started.append(given))
-    assert list(body) == [b"failed\n"]
-    assert started[0][0] == "500 Internal Server Error"
+    answer = answer_of(application, HttpRequest("GET", "/1/report/all"))
+    assert (answer.status, answer.body) == (500, b"failed\n")
     assert "RuntimeError: broken" in log.text

@@ -53,7 +53,7 @@ DEEP: Final[dict[str, bytes]] = {
     "too long": b" " * (2**20 + 1),
 }
 
-#: What waitress or the agent refuses for its form; nothing of it is a request for a repair.
+#: What the server or the agent refuses for its form; nothing of it is a request for a repair.
 TORN: Final[dict[str, bytes]] = {
     "nothing": b"",
     "one byte": b"P",

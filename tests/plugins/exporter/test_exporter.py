@@ -21,6 +21,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from ganeti_steward.allocators.capacity.sizes import Usage
 from ganeti_steward.allocators.health.counts import Counts
 from ganeti_steward.core.errors import StewardError
+from ganeti_steward.core.service.http_messages import HttpAnswer, HttpRequest
 from ganeti_steward.plugins.exporter.cli.exporter import add_arguments
 from ganeti_steward.plugins.exporter.figures import CountedSize, Figures, GroupFigures
 from ganeti_steward.plugins.exporter.metrics import (
@@ -166,25 +167,23 @@ def test_failures_leave_no_old_figures() -> None:
     assert not any(name.startswith("steward_cluster_") for name in found)
 
 
-def answer(application: MetricsApplication, path: str, method: str = "GET") -> tuple[str, bytes]:
-    seen: list[str] = []
-    environ = {"REQUEST_METHOD": method, "PATH_INFO": path}
-    body = b"".join(application(environ, lambda status, headers: seen.append(status)))  # type: ignore[arg-type,return-value]
-    return seen[0][:3], body
+def answer(application: MetricsApplication, path: str, method: str = "GET") -> HttpAnswer:
+    return application(HttpRequest(method, path))
 
 
 def test_paths() -> None:
     readings = Readings(lambda: FIGURES, 1)
     application = MetricsApplication(readings)
-    assert answer(application, "/healthz") == (
-        "503",
+    found = answer(application, "/healthz")
+    assert (found.status, found.body) == (
+        503,
         b'{"ok": false, "reason": "the cluster was not read yet"}',
     )
     readings.once()
-    assert answer(application, "/healthz")[0] == "200"
-    assert answer(application, "/metrics")[0] == "200"
-    assert answer(application, "/nowhere")[0] == "404"
-    assert answer(application, "/metrics", "POST")[0] == "405"
+    assert answer(application, "/healthz").status == 200
+    assert answer(application, "/metrics").status == 200
+    assert answer(application, "/nowhere").status == 404
+    assert answer(application, "/metrics", "POST").status == 405
 
 
 def test_a_scrape_of_the_running_program(tmp_path: Path) -> None:
