@@ -96,7 +96,8 @@ def _why_nothing(results: Sequence[CheckResult], outcome: Update) -> str:
         )
     unknown = [result for result in results if isinstance(result, Unknown)]
     if unknown and not any(isinstance(result, Finding) for result in results):
-        reasons = [f"{result.source}: {result.reason}" for result in unknown]
+        # Collectors that look at several objects end in any order.
+        reasons = sorted(f"{result.source}: {result.reason}" for result in unknown)
         return f"nothing is known about this node: {join_faults(reasons)}"
     return ""
 

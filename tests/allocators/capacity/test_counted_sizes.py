@@ -13,6 +13,7 @@ from ganeti_steward.allocators.capacity.sizes import (
     Sized,
     counted_groups,
     policy_runs,
+    usage,
 )
 from ganeti_steward.core.model.cluster import Cluster, Disk, Instance
 from ganeti_steward.core.model.cluster_reader import read_cluster
@@ -36,3 +37,10 @@ def test_only_tiered_counts_find_a_size_that_fits() -> None:
     runs = policy_runs(PolicySizes(), cluster, groups, Sized(Allocate(small, 2)), count)
     assert [run.mode for run in runs] == [TIERED, STANDARD]
     assert wanted == [(32768, True), (4096, True), (2048, False)]
+
+
+def test_usage_leaves_out_what_is_only_announced() -> None:
+    cluster = read_cluster(generate("--nodes=6", "--forthcoming=.4", "--request=none"))
+    there = [one for one in cluster.instances if not one.forthcoming]
+    assert 0 < len(there) < len(cluster.instances)
+    assert usage(cluster) == usage(cluster.replace(instances=there))

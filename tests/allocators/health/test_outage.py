@@ -44,3 +44,22 @@ def test_what_has_a_choice_takes_no_room_from_what_has_none(seed: int) -> None:
         }
         alone = {**message, "instances": kept}
         assert _targets(message, failed, "drbd") == _targets(alone, failed, "drbd")
+
+
+def test_what_is_on_shared_disks_restarts_in_its_group() -> None:
+    given = generate("--nodes=6", "--groups=2", "--mix=ext=1", "--per-node=4", "--fill=.3")
+    groups = {name: node["group"] for name, node in given["nodes"].items()}
+    failed = next(iter(given["nodes"]))
+    given["nodes"][failed]["offline"] = True
+    # The other group has the most memory free.
+    for name, node in given["nodes"].items():
+        if groups[name] != groups[failed]:
+            node["free_memory"] = node["total_memory"] - 1024
+    given["instances"] = {
+        name: one
+        for name, one in given["instances"].items()
+        if groups[one["nodes"][0]] == groups[failed]
+    }
+    cluster, _ = read_message(orjson.dumps(given))
+    found = [one.target for one in some(outage(load(cluster, None, 4096), {failed})) if one.target]
+    assert {groups[target] for target in some(found)} == {groups[failed]}

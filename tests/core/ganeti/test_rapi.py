@@ -225,20 +225,26 @@ def test_a_user_who_may_not_query() -> None:
 
 def test_submit() -> None:
     """Each operation is a job that waits for the one before it."""
-    numbers = iter(["11", "12", "13"])
+    numbers = iter(["11", "12", "13", "14"])
     with rapi(lambda method, path: (200, next(numbers))) as daemon:
-        job = [replace_secondary("i1.lab", "n3.lab"), migrate("i1.lab")]
+        job = [
+            replace_secondary("i1.lab", "n3.lab"),
+            migrate("i1.lab"),
+            replace_secondary("i1.lab", "n4.lab"),
+        ]
         done = client(daemon).submit([job, [migrate("i2.lab", "n4.lab")]], "tidy up")
-    assert done == [Submitted((11, 12)), Submitted((13,))]
+    assert done == [Submitted((11, 12, 13)), Submitted((14,))]
     assert [(one.method, one.path) for one in daemon.requests] == [
         ("POST", "/2/instances/i1.lab/replace-disks?reason=tidy+up"),
         ("PUT", "/2/instances/i1.lab/migrate?reason=tidy+up"),
+        ("POST", "/2/instances/i1.lab/replace-disks?reason=tidy+up"),
         ("PUT", "/2/instances/i2.lab/migrate?reason=tidy+up"),
     ]
-    first, second, third = (one.body for one in daemon.requests)
+    first, second, again, third = (one.body for one in daemon.requests)
     assert first["remote_node"] == "n3.lab"
     assert "depends" not in first
     assert second["depends"] == [[11, ["success"]]]
+    assert again["depends"] == [[12, ["success"]]]
     assert third["target_node"] == "n4.lab"
     assert "OP_ID" not in third
     assert "instance_name" not in third

@@ -108,3 +108,25 @@ def test_a_report_is_written_as_json_once(tmp_path: Path, monkeypatch: pytest.Mo
     write(path, "evacuate")
     assert {reported_status(reports) for _ in range(50)} == {"evacuate"}
     assert written == 3
+
+
+@pytest.mark.parametrize(("ahead", "served"), [(59, True), (61, False)])
+def test_a_report_may_be_a_minute_ahead_of_the_clock(
+    tmp_path: Path, ahead: int, served: bool
+) -> None:
+    """The clock may have been set back a little."""
+    path, now = tmp_path / "report.json", 10**18
+    report = {
+        "name": "diagnose",
+        "timestamp": now + ahead * 10**9,
+        "unknown": [],
+        "node": "node1",
+        "data": {"status": "Ok"},
+    }
+    path.write_text(json.dumps(report))
+    path.chmod(0o600)
+    found = json.loads(Reports(str(path), 900, lambda: now, lambda _: True).text())
+    assert (found["data"] is not None) is served
+    assert [one["reason"] for one in found["unknown"]] == (
+        [] if served else ["the last report is from the future"]
+    )

@@ -222,3 +222,10 @@ def test_bad_blocks() -> None:
     refused = recorded("md", "healthy", files={f"{MD0}/dev-sda1/bad_blocks": ""})
     refused.recorded["refused"] = {f"{MD0}/dev-sda1/bad_blocks": "EIO"}
     assert set(unknown(collect("md", refused))) == {"md:md0"}
+
+
+def test_an_array_of_a_container_is_one_when_it_is_read_only() -> None:
+    """The kernel writes external:-md127/0 then."""
+    path = "/sys/block/md126/md/metadata_version"
+    machine = recorded("md", "healthy", files={path: "external:-md127/0\n"})
+    assert "md:md126" in fine(collect("md", machine))

@@ -193,3 +193,11 @@ def test_counters_of_a_day(counter: str, quiet: str, many: str, text: str) -> No
 def test_counters_that_cannot_be_read() -> None:
     results = collect("network", later(5000, {}, carrier_changes=None))
     assert set(unknown(results)) == {"network:eno3"}
+
+
+def test_an_interface_without_a_least_speed() -> None:
+    healthy = recorded("network", "healthy")
+    slow = faults(collect("network", healthy, least_speed=10**6))
+    assert "network:eno3" in slow
+    others = faults(collect("network", healthy, least_speed=10**6, speeds=["eno3=0"]))
+    assert others == {name: fault for name, fault in slow.items() if name != "network:eno3"}

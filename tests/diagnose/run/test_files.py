@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -278,3 +279,25 @@ def test_leftovers_of_killed_runs(tmp_path: Path) -> None:
     assert set(tmp_path.iterdir()) == left
     remove_leftovers(str(tmp_path))
     assert set(tmp_path.iterdir()) == {*kept, tmp_path / "report.json"}
+
+
+def test_a_file_is_on_the_disk_before_it_takes_the_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a power cut the name leads to the whole old file or to the whole new one."""
+    done: list[str] = []
+    fsync, rename = os.fsync, os.rename
+
+    def synced(descriptor: int) -> None:
+        status = os.fstat(descriptor)
+        done.append("directory" if stat.S_ISDIR(status.st_mode) else f"{status.st_size} bytes")
+        fsync(descriptor)
+
+    def renamed(old: str, new: str) -> None:
+        done.append("rename")
+        rename(old, new)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(os, "rename", renamed)
+    write_file(str(tmp_path / "report.json"), b"whole")
+    assert done == ["5 bytes", "rename", "directory"]

@@ -110,6 +110,14 @@ def test_nothing_is_known(disk: Site) -> None:
     assert status(disk.run()) == "Ok"
 
 
+def test_nothing_is_known_in_any_order(disk: Site) -> None:
+    """Sources end in any order; the sentence is the same in each run."""
+    body = "return [Unknown('fan:2', 'b'), Unknown('fan:1', 'a')]"
+    disk.plugin("fan", f"@hookimpl\ndef steward_diagnose(): {body}")
+    disk.configure("fan")
+    assert disk.run().diagnosis.why == "nothing is known about this node: fan:1: a; fan:2: b"
+
+
 def test_nothing_is_known_beside_what_does_not_apply(disk: Site) -> None:
     """A missing fan does not make a disk fine that could not be checked."""
     disk.plugin("fan", "@hookimpl\ndef steward_diagnose(): return [NotApplicable('fan', 'none')]")
