@@ -191,13 +191,7 @@ def with_instance(case: Case, instance: Instance) -> Case:
 def with_group(case: Case, group: Group) -> Case:
     """The case with one node group changed, whose uuid stays."""
     groups = [group if one.uuid == group.uuid else one for one in case.cluster.groups]
-    return case._replace(cluster=with_groups(case.cluster, groups))
-
-
-def with_groups(cluster: Cluster, groups: list[Group]) -> Cluster:
-    """The cluster with other node groups."""
-    parts = (cluster.nodes, cluster.instances, cluster.tags, cluster.hypervisors)
-    return Cluster(groups, *parts, cluster.name, cluster.policy)
+    return case._replace(cluster=case.cluster.replace(groups=groups))
 
 
 #: Seconds of CPU in which suggestions for one refusal are looked for.

@@ -17,7 +17,6 @@ from ganeti_steward.allocators.advice.case import (
     Trier,
     instances_of,
     with_group,
-    with_groups,
 )
 from ganeti_steward.core.json_reader import counted
 from ganeti_steward.core.model.cluster import Cluster, Group, Instance, MinMax, Node, Spec
@@ -259,7 +258,7 @@ def _with_group_like(case: Case, group: Group, nodes: list[Node]) -> Case:
     while case.cluster.groups_named(name):
         name = f"new-{name}"
     new = group._replace(uuid=name, name=name)
-    cluster, request = with_groups(case.cluster, [*case.cluster.groups, new]), case.request
+    cluster, request = case.cluster.replace(groups=[*case.cluster.groups, new]), case.request
     for node in nodes:
         empty = _empty(node, cluster)._replace(group=new.uuid)
         cluster = cluster.replace(nodes=[*cluster.nodes, empty])

@@ -164,9 +164,9 @@ def _moves_summary(result: Any) -> str:
 # -- allocate, multi-allocate, capacity (allocation 6)
 
 
-def _read_allocate(section: Section) -> Allocate:
+def _read_allocate(section: Section, cluster: Cluster) -> Allocate:
     """A new instance, where it may go, and on how many nodes."""
-    instance = instance_of(section, section.text("name"))
+    instance = instance_of(section, section.text("name"), cluster.volume_group)
     required = section.integer("required_nodes")
     if instance.template == "drbd" and required == 1:
         section.fault("a drbd instance needs 2 nodes, found the number 1", "required_nodes")
@@ -183,9 +183,12 @@ def _has_required_nodes(result: Any, request: Allocate | Relocate, cluster: Clus
 
 
 def _read_batch(section: Section, top: Section, cluster: Cluster) -> MultiAllocate:
-    bodies = enumerate(section.items("instances"))
-    items = [_read_allocate(section.entry("instances", number, body)) for number, body in bodies]
-    return MultiAllocate(tuple(items), section.optional_text("group_name"))
+    bodies = [
+        section.entry("instances", number, body)
+        for number, body in enumerate(section.items("instances"))
+    ]
+    items = tuple(_read_allocate(body, cluster) for body in bodies)
+    return MultiAllocate(items, section.optional_text("group_name"))
 
 
 def _is_batch_result(result: Any, request: MultiAllocate, cluster: Cluster) -> bool:
@@ -280,7 +283,7 @@ def _is_balance_result(result: Any, request: Balance, cluster: Cluster) -> bool:
 #: Request type on the wire -> its description.
 TYPES: Final = {
     "allocate": RequestType(
-        read=lambda section, top, cluster: _read_allocate(section),
+        read=lambda section, top, cluster: _read_allocate(section, cluster),
         is_result=_has_required_nodes,
         instances=lambda request: [request.instance.name],
         placed=lambda result, request, cluster: [(request.instance, tuple(result))],
@@ -329,7 +332,7 @@ TYPES: Final = {
         summary=_moves_summary,
     ),
     "capacity": RequestType(
-        read=lambda section, top, cluster: Capacity(_read_allocate(section)),
+        read=lambda section, top, cluster: Capacity(_read_allocate(section, cluster)),
         is_result=_is_capacity_result,
         instances=lambda request: [request.item.instance.name],
         placed=None,

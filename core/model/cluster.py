@@ -27,6 +27,8 @@ FILE = "file"
 NOT_MIRRORED = frozenset({"plain", FILE})
 #: The only templates that take disk space and spindles of a node.
 LOCAL_STORAGE = frozenset({"drbd", "plain"})
+#: Metadata of one drbd disk, MiB.
+DRBD_METADATA = 128
 DISK_TEMPLATES = INTERNALLY_MIRRORED | EXTERNALLY_MIRRORED | NOT_MIRRORED
 
 ALLOC_POLICIES = ("preferred", "last_resort", "unallocable")
@@ -105,6 +107,15 @@ class Group(NamedTuple):
     tags: tuple[str, ...]
 
 
+class VolumeGroup(NamedTuple):
+    """A volume group of a node, besides the cluster's."""
+
+    total: int
+    """MiB"""
+    free: int
+    """MiB"""
+
+
 class Node(NamedTuple):
     """A node; the run-time figures of a node that is not live are 0 (allocation 2.4)."""
 
@@ -144,6 +155,8 @@ class Node(NamedTuple):
     """CPU load measured on it beyond that of its instances, in CPUs (allocation 3.4)"""
     missing: tuple[str, ...] = ()
     """figures it should have reported and did not, by their keys in Ganeti's message"""
+    volume_groups: Mapping[str, VolumeGroup] | None = None
+    """by name, those besides the cluster's; None: not known"""
     sent: Sent = Sent()
     """everything that was sent of it"""
 
@@ -233,6 +246,10 @@ class Disk(NamedTuple):
     """MiB"""
     spindles: int | None
     """number"""
+    volume_group: str = ""
+    """where it lies, with local storage; empty: in the cluster's volume group"""
+    metadata_group: str = ""
+    """where its metadata lie, with drbd; empty: in the cluster's volume group"""
 
 
 class Instance(NamedTuple):
@@ -354,6 +371,20 @@ class Instance(NamedTuple):
         return self.template in LOCAL_STORAGE
 
     @property
+    def elsewhere(self) -> dict[str, int]:
+        """Volume group -> MiB it takes there on each of its nodes; without the cluster's.
+
+        It is a part of ``disk_space``.
+        """
+        found: dict[str, int] = {}
+        for disk in self.disks if self.local else ():
+            metadata = DRBD_METADATA if self.template == "drbd" else 0
+            for group, size in (disk.volume_group, disk.size), (disk.metadata_group, metadata):
+                if group and size:
+                    found[group] = found.get(group, 0) + size
+        return found
+
+    @property
     def spindles(self) -> int | None:
         """Sum of the disks' spindles; None when one of them is unknown."""
         total = 0
@@ -378,6 +409,8 @@ class Cluster:
     """empty: not sent"""
     policy: Policy | None
     """for information: each group has its own; None: not sent"""
+    volume_group: str
+    """the one that the nodes' own disk figures are about; empty: not sent"""
     group_index: dict[str, int]
     """uuid -> position in ``groups``"""
     node_index: dict[str, int]
@@ -394,6 +427,7 @@ class Cluster:
         hypervisors: Iterable[str] = (),
         name: str = "",
         policy: Policy | None = None,
+        volume_group: str = "",
     ) -> None:
         put = super().__setattr__
         put("groups", tuple(sorted(groups, key=lambda group: (group.name, group.uuid))))
@@ -403,25 +437,34 @@ class Cluster:
         put("hypervisors", tuple(hypervisors))
         put("name", name)
         put("policy", policy)
+        put("volume_group", volume_group)
         put("group_index", {group.uuid: i for i, group in enumerate(self.groups)})
         put("node_index", {node.name: i for i, node in enumerate(self.nodes)})
         put("instance_index", {inst.name: i for i, inst in enumerate(self.instances)})
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Cluster, self._parts(self.nodes, self.instances)
+        return Cluster, (self.groups, self.nodes, self.instances, *self._own)
 
-    def _parts(self, nodes: Iterable[Node], instances: Iterable[Instance]) -> tuple[Any, ...]:
-        return self.groups, nodes, instances, self.tags, self.hypervisors, self.name, self.policy
+    @property
+    def _own(self) -> tuple[Any, ...]:
+        return self.tags, self.hypervisors, self.name, self.policy, self.volume_group
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a cluster snapshot cannot be changed ({name})")
 
     def replace(
-        self, nodes: Iterable[Node] | None = None, instances: Iterable[Instance] | None = None
+        self,
+        nodes: Iterable[Node] | None = None,
+        instances: Iterable[Instance] | None = None,
+        groups: Iterable[Group] | None = None,
     ) -> Cluster:
-        """The same cluster with other nodes or instances."""
-        nodes = self.nodes if nodes is None else nodes
-        return Cluster(*self._parts(nodes, self.instances if instances is None else instances))
+        """The same cluster with other nodes, instances or node groups."""
+        return Cluster(
+            self.groups if groups is None else groups,
+            self.nodes if nodes is None else nodes,
+            self.instances if instances is None else instances,
+            *self._own,
+        )
 
     @cached_property
     def nodes_by_uuid(self) -> Mapping[str, Node]:

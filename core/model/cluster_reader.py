@@ -16,7 +16,9 @@ from ganeti_steward.core.model.cluster import (
     ALLOC_POLICIES,
     DISK_FIGURES,
     DISK_TEMPLATES,
+    DRBD_METADATA,
     HYPERVISOR_FIGURES,
+    LOCAL_STORAGE,
     SPINDLE_FIGURES,
     Cluster,
     Disk,
@@ -26,14 +28,12 @@ from ganeti_steward.core.model.cluster import (
     Node,
     Policy,
     Spec,
+    VolumeGroup,
 )
 from ganeti_steward.core.model.sent import Sent
 
 #: Of the message; Ganeti 2.0 introduced it, and it is the same in 3.1 (seed 163).
 _VERSION = 2
-
-#: Metadata of one drbd disk, MiB.
-_DRBD_METADATA = 128
 
 HYPERVISORS = frozenset({"kvm", "xen-pvm", "xen-hvm", "chroot", "lxc", "fake"})
 #: A tuple, so that a list or an object can be looked up, too.
@@ -75,10 +75,11 @@ def cluster_of(top: Section) -> Cluster:
     groups = [_group(section) for section in top.sections("nodegroups", "node group")]
     nodes = [_node(section, top) for section in top.sections("nodes", "node")]
     named = top.sections("instances", "instance")
-    instances = [instance_of(section, section.name, top) for section in named]
+    usual = top.optional_text("volume_group") or ""
+    instances = [instance_of(section, section.name, usual, top) for section in named]
     tags, policy = top.texts("cluster_tags"), _cluster_policy(top)
     name = Sent(top.data).text("cluster_name")
-    return Cluster(groups, nodes, instances, tags, hypervisors, name, policy)
+    return Cluster(groups, nodes, instances, tags, hypervisors, name, policy, usual)
 
 
 def _cluster_policy(top: Section) -> Policy | None:
@@ -170,6 +171,7 @@ def _node(section: Section, top: Section) -> Node:
         spindles=spindles,
         free_spindles=free_spindles,
         missing=missing,
+        volume_groups=_volume_groups(section) if live else None,
         sent=Sent(section.data),
     )
     return _cleared(node) if missing else node
@@ -182,6 +184,18 @@ _RESERVED_CPUS = 1
 
 #: What Ganeti takes for node parameters without a value.
 _NODE_PARAMS = {"exclusive_storage": False, "spindle_count": 1}
+
+
+def _volume_groups(section: Section) -> Mapping[str, VolumeGroup] | None:
+    """Those besides the cluster's, which Ganeti does not send; None: not known."""
+    if section.data.get("volume_groups") is None:
+        return None
+    groups = section.section("volume_groups")
+    found = {name: groups.section(name) for name in groups.data}
+    return {
+        name: VolumeGroup(group.integer("total"), group.integer("free"))
+        for name, group in found.items()
+    }
 
 
 def _node_params(section: Section) -> Section:
@@ -216,11 +230,16 @@ def _cleared(node: Node) -> Node:
     return node
 
 
-def instance_of(section: Section, name: str, top: Section | None = None) -> Instance:
-    """An instance; without its nodes unless they can be looked up in ``top``, the message."""
+def instance_of(section: Section, name: str, usual: str, top: Section | None = None) -> Instance:
+    """An instance; without its nodes unless they can be looked up in ``top``, the message.
+
+    ``usual``: the cluster's volume group; empty: unknown, and all disks count as lying there.
+    """
     state = section.data.get("admin_state")
     disks = _disks(section)
     template = section.choice("disk_template", DISK_TEMPLATES)
+    if usual and template in LOCAL_STORAGE:
+        disks = _lying(section, disks, usual)
     return Instance(
         name=name,
         memory=section.integer("memory"),
@@ -249,7 +268,7 @@ def disk_space(template: str, sizes: Sequence[int]) -> int:
     """What disks of these sizes take on each node, MiB, as Ganeti computes it."""
     if template in ("diskless", "blockdev"):
         return 0
-    return sum(sizes) + (_DRBD_METADATA * len(sizes) if template == "drbd" else 0)
+    return sum(sizes) + (DRBD_METADATA * len(sizes) if template == "drbd" else 0)
 
 
 def _disks(section: Section) -> tuple[Disk, ...]:
@@ -264,6 +283,16 @@ def _disks(section: Section) -> tuple[Disk, ...]:
         given = disk.data.get("spindles") is not None
         disks.append(Disk(disk.integer("size"), disk.integer("spindles") if given else None))
     return tuple(disks)
+
+
+def _lying(section: Section, disks: tuple[Disk, ...], usual: str) -> tuple[Disk, ...]:
+    """The disks with their volume groups, where these are not the usual one."""
+    items = Sent(section.data).entries("disks")
+    groups = [[item.text(key) for key in ("vg", "metavg")] for item in items]
+    return tuple(
+        Disk(disk.size, disk.spindles, *("" if name == usual else name for name in names))
+        for disk, names in zip(disks, groups, strict=True)
+    )
 
 
 def _networks(section: Section) -> tuple[str, ...]:
