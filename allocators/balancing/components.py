@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from ganeti_steward.allocators.score.score import RESERVED_MEM, SPREAD_WEIGHTS, merged_rows, shares
+from ganeti_steward.allocators.score.score import RESERVED_MEM, merged_rows, shares, spread_weights
 from ganeti_steward.allocators.state import quantity
 from ganeti_steward.allocators.state.state import Resident, State, TagCounts
 
@@ -35,7 +35,13 @@ class Figures(NamedTuple):
     vcpus: Floats
     """instances: CPUs that count"""
     disk: Floats
-    """instances: MiB of disk on each node"""
+    """instances: MiB of disk on each node, in the cluster's volume group"""
+    all_disk: Floats
+    """instances: MiB of disk on each node, in all volume groups"""
+    usual: Mask
+    """instances: whether there is a disk in the cluster's volume group"""
+    pools: Floats
+    """pools x instances: MiB of each volume group besides the cluster's, on each node"""
     share: Floats
     """instances: share of the common spindles"""
     spindles: Floats
@@ -67,6 +73,11 @@ def figures_of(state: State, residents: Sequence[Resident], rows: Floats) -> Fig
         reserve=each([g.reserve * (g.drbd and not g.instance.forthcoming) for g in demands]),
         vcpus=each([g.vcpus for g in demands]),
         disk=each([g.disk for g in demands]),
+        all_disk=each([g.all_disk for g in demands]),
+        usual=np.array([g.disk > 0 or not g.elsewhere for g in demands], np.bool_),
+        pools=np.array(
+            [[g.elsewhere.get(name, 0) for g in demands] for name in state.frame.pools], np.float64
+        ).reshape(len(state.frame.pools), len(demands)),
         share=each([g.spindle_use for g in demands]),
         spindles=np.where(spindles < 0, np.inf, spindles),
         local=np.array([g.instance.local for g in demands], np.bool_),
@@ -84,7 +95,7 @@ def _worth_of(
     exclusive = state.frame.exclusive
     columns = np.array([int(np.argmin(exclusive)), int(np.argmax(exclusive))])
     narrow = _narrowed(state, columns)
-    change = np.zeros((2, len(residents), quantity.ROWS))
+    change = np.zeros((2, len(residents), len(state.now)))
     for at, resident in enumerate(residents):
         demand = resident.demand
         after = narrow.after_primary(demand) if primary else narrow.after_secondary(demand, 0)
@@ -137,7 +148,7 @@ def components_of(state: State, nodes: Ints, residents: Sequence[Resident]) -> C
     return _merged(
         Components(
             shares(frame, state.now[:, nodes], nodes),
-            SPREAD_WEIGHTS,
+            spread_weights(frame),
             inverse / unit[:, None],
             figures._replace(
                 as_primary=figures.as_primary * unit, as_secondary=figures.as_secondary * unit
@@ -148,10 +159,10 @@ def components_of(state: State, nodes: Ints, residents: Sequence[Resident]) -> C
 
 def _worths(state: State, nodes: Ints) -> Floats:
     """rows x components x nodes: the value of one unit more of a row."""
-    nothing = np.zeros((quantity.ROWS, len(nodes)), np.int64)
+    nothing = np.zeros((len(state.now), len(nodes)), np.int64)
     without = shares(state.frame, nothing, nodes)
-    worths = np.zeros((quantity.ROWS, *without.shape))
-    for row in range(quantity.ROWS):
+    worths = np.zeros((len(nothing), *without.shape))
+    for row in range(len(nothing)):
         if row not in DERIVED:
             unit = nothing.copy()
             unit[row] = 1

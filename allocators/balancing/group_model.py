@@ -65,6 +65,12 @@ class GroupModel:
         )
         self.lacks_disk: Mask = frame.lacks_disk[nodes]
         """nodes: whether one does not report its disk"""
+        self.lacks_pool: Mask = np.array(
+            [frame.lacks_pool(name)[nodes] for name in frame.pools], np.bool_
+        ).reshape(len(frame.pools), self.size)
+        """pools x nodes: whether one certainly does not have the volume group"""
+        self.pools_unknown: Mask = frame.pools_unknown[nodes]
+        """nodes: whether nothing is known of the volume groups besides the cluster's"""
         self._share_limit = frame.spindle_limit[nodes]
         self._vcpu_limit = frame.vcpu_limit[nodes]
         self.tags = Tags(state, nodes, self.usable, residents)
@@ -86,6 +92,10 @@ class GroupModel:
         """nodes: MiB free with stopped and forthcoming instances counted"""
         self.disk_hard: Floats = now[quantity.DISK]
         """nodes: MiB of free disk"""
+        self.pools_hard: Floats = now[quantity.ROWS :: 2]
+        """pools x nodes: MiB free in each volume group besides the cluster's"""
+        self.pools_all: Floats = now[quantity.ROWS + 1 :: 2]
+        """the same with forthcoming instances counted"""
         self.primaries: Floats = now[quantity.PRIMARIES]
         self.secondaries: Floats = now[quantity.SECONDARIES]
         self.clashes: Floats = now[quantity.CLASHES]
@@ -243,6 +253,8 @@ class GroupModel:
         figures, now = self.figures, self._now
         books = slice(0, 2) if figures.real[instance] else slice(1, 2)
         now[[quantity.DISK, quantity.DISK_F][books], node] -= sign * figures.disk[instance]
+        for free in (self.pools_hard, self.pools_all)[books]:
+            free[:, node] -= sign * figures.pools[:, instance]
         if self.kind[node]:
             # What is not known does not change: the node was read with it, and gets no other.
             if np.isfinite(figures.spindles[instance]):

@@ -126,8 +126,14 @@ class Legality:
     def _storage_fits(self, g: Ints, t: Ints, forced: Mask | bool) -> Mask:
         model, figures = self._model, self._model.figures
         disk, spindles = figures.disk[g], figures.spindles[g]
-        fits = (disk < model.disk_slack[t]) & (figures.share[g] <= model.share_slack[t])
-        hard: Mask = disk < model.disk_hard[t]
+        elsewhere = ~figures.usual[g]
+        fits = (disk < model.disk_slack[t]) | elsewhere
+        fits &= figures.share[g] <= model.share_slack[t]
+        hard: Mask = (disk < model.disk_hard[t]) | elsewhere
+        for pool, sizes in enumerate(figures.pools):
+            size = sizes[g]
+            fits &= (size < model.pools_all[pool, t]) & ~model.pools_unknown[t] | (size == 0)
+            hard &= (size < model.pools_hard[pool, t]) | (size == 0)
         if model.mixed:
             fits &= spindles <= model.spindle_slack[t]
             hard &= spindles <= model.spindle_hard[t]
@@ -178,7 +184,9 @@ class Legality:
         p, s = model.primary[g], model.secondary[g]
         forced, use, reserve = self._leaves(p), figures.use[g], figures.reserve[g]
         needed, free = model.reserve_without(s, p, reserve), model.free[s]
-        hard = (free > use) & ~model.lacks_disk[s]
+        hard = (free > use) & ~(model.lacks_disk[s] & figures.usual[g])
+        for pool, sizes in enumerate(figures.pools):
+            hard &= ~(model.lacks_pool[pool, s] & (sizes[g] > 0))
         soft = (free <= needed) | (free - use > needed)
         soft &= np.logical_not(self._preferences.clashes(g, s))
         if model.announced:

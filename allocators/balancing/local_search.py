@@ -71,7 +71,7 @@ class LocalSearch:
         everyone = np.arange(len(model.residents))
         self._everyone = everyone
         self._free = np.ones(len(everyone), np.bool_) if locked is None else ~locked
-        disk = model.figures.disk
+        disk = model.figures.all_disk
         self._ease = 1.0 - _SMALLER * disk / max(float(disk.max(initial=0)), 1.0)
         self._budget = np.inf
 
@@ -102,7 +102,7 @@ class LocalSearch:
         copies = ((primary != first) & (primary != second)).astype(np.int64)
         copies += (secondary != first) & (secondary != second)
         figures = self._model.figures
-        copied: Floats = copies * figures.disk[instances] * figures.drbd[instances]
+        copied: Floats = copies * figures.all_disk[instances] * figures.drbd[instances]
         return copied
 
     def _movable(self) -> Mask:

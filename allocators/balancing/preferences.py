@@ -78,7 +78,7 @@ class Preferences:
         now = price.copies(g, model.primary[g], model.secondary[g])
         then = price.copies(g, primary, secondary)
         more = np.maximum(then, free) - np.maximum(now, free)
-        disk = model.figures.disk[g] * model.figures.drbd[g] * model.figures.real[g]
+        disk = model.figures.all_disk[g] * model.figures.drbd[g] * model.figures.real[g]
         costs: Floats = price.per_mib * disk * more
         return costs
 

@@ -155,6 +155,9 @@ class Swaps:
         """Whether there is disk for one instance when the other has gone."""
         model, figures = self._model, self._model.figures
         fits = model.disk_slack[node] + figures.disk[goes] > figures.disk[comes]
+        for pool, sizes in enumerate(figures.pools):
+            room = np.where(model.pools_unknown[node], 0.0, model.pools_all[pool, node])
+            fits &= (room + sizes[goes] > sizes[comes]) | (sizes[comes] == 0)
         fits &= figures.share[comes] <= model.share_slack[node] + figures.share[goes]
         if model.mixed:
             fits &= figures.spindles[comes] <= model.spindle_slack[node] + figures.spindles[goes]
@@ -244,7 +247,8 @@ class PairFinder:
         # kinds is left to the exact look.
         self._primary = figures.as_primary[0, :, :-1].astype(_ROUGH)
         self._secondary = figures.as_secondary[0, :, :-1].astype(_ROUGH)
-        self._disk = figures.disk.astype(_ROUGH)
+        self._sizes = np.vstack([figures.disk, figures.pools]).astype(_ROUGH)
+        """the cluster's volume group, then the others x instances: MiB"""
         self._reserve = figures.reserve.astype(_ROUGH)
 
     def best(self, kind: int, number: int, instances: Ints, others: Ints) -> Pairs:
@@ -317,11 +321,14 @@ class PairFinder:
 
     def _stored(self, node_of: Ints, instances: Ints, others: Ints) -> Mask:
         """Whether either has room where the other was."""
-        model, disk = self._model, self._disk
-        room = model.disk_slack[node_of].astype(_ROUGH) + disk
-        fits: Mask = (room[instances][:, None] > disk[others]) & (
-            disk[instances][:, None] < room[others]
-        )
+        model = self._model
+        slack = np.vstack([model.disk_slack, model.pools_all])
+        fits: Mask = np.ones((len(instances), len(others)), np.bool_)
+        for free, disk in zip(slack, self._sizes, strict=True):
+            room = free[node_of].astype(_ROUGH) + disk
+            fits &= (room[instances][:, None] > disk[others]) & (
+                disk[instances][:, None] < room[others]
+            )
         return fits
 
     def _exchange(

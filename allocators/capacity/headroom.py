@@ -210,7 +210,9 @@ def _slots(state: State, demand: Demand, *, forced: bool) -> Ints:
     for disk, dedicated, shared, soft in rows:
         if soft and forced:
             continue
-        slots = np.minimum(slots, times_with_rest(now[disk], demand.disk))
+        if demand.disk or not demand.elsewhere:
+            slots = np.minimum(slots, times_with_rest(now[disk], demand.disk))
+        slots = np.minimum(slots, _pool_slots(state, demand, soft))
         spindles = times_with_rest(now[dedicated] + 1, demand.spindles)
         if demand.spindles < 0:
             spindles[:] = 0
@@ -218,6 +220,19 @@ def _slots(state: State, demand: Demand, *, forced: bool) -> Ints:
         if not forced:
             fitting = times_within(now[shared], frame.spindle_limit, demand.spindle_use)
             slots = np.where(frame.exclusive, slots, np.minimum(slots, fitting))
+    return slots
+
+
+def _pool_slots(state: State, demand: Demand, forthcoming: bool) -> Ints:
+    """nodes: copies that the volume groups besides the cluster's allow; unknown ones have none."""
+    frame, slots = state.frame, np.full(state.frame.size, MANY, np.int64)
+    for name, size in demand.elsewhere.items():
+        if name not in frame.pools:
+            slots[:] = 0
+            continue
+        row = quantity.pool_rows(frame.pools.index(name))[forthcoming]
+        fitting = times_with_rest(state.now[row], size)
+        slots = np.minimum(slots, np.where(frame.pools_unknown, 0, fitting))
     return slots
 
 

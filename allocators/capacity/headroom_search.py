@@ -39,7 +39,7 @@ class HeadroomScore:
         second = _steps(state, state.after_secondary(demand, 0)) if headroom.paired else state.now
         now = score.shares(frame, state.now)
         by_first, by_second = score.shares(frame, first) - now, score.shares(frame, second) - now
-        rows = _changing(now, by_first, by_second)
+        rows = _changing(score.spread_weights(frame), now, by_first, by_second)
         self._weights = np.array([weight for _, weight in rows])[:, None]
         which = [row for row, _ in rows]
         self._now = now[which]
@@ -110,13 +110,15 @@ def _steps(state: State, after: Ints) -> Ints:
     return after
 
 
-def _changing(now: Floats, first: Floats, second: Floats) -> list[tuple[int, float]]:
+def _changing(
+    weights: Floats, now: Floats, first: Floats, second: Floats
+) -> list[tuple[int, float]]:
     """The components a copy changes and their weights, equal ones merged."""
 
     def equal(one: int, other: int) -> bool:
         return all(np.array_equal(part[one], part[other]) for part in (now, first, second))
 
-    rows = score.merged_rows(score.SPREAD_WEIGHTS.tolist(), equal)
+    rows = score.merged_rows(weights.tolist(), equal)
     return [(row, weight) for row, weight in rows if first[row].any() or second[row].any()]
 
 

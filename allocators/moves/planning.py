@@ -230,7 +230,7 @@ class Planner:
         demands = [task.resident.demand for task in self._tasks]
         names = [task.name for task in self._tasks]
         yield lambda at: (-demands[at].memory, names[at])
-        yield lambda at: (-demands[at].disk, names[at])
+        yield lambda at: (-demands[at].all_disk, names[at])
         yield lambda at: (demands[at].memory, names[at])
         for number in range(_SHUFFLES):
             codes = [crc32(f"{number} {name}".encode()) for name in names]

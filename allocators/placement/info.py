@@ -74,6 +74,22 @@ def disk_note(frame: Frame, instance: Instance) -> str:
     """A note when disk space could not be checked although an instance needs it."""
     if not any(i.local for i in (instance, *frame.cluster.instances)):
         return ""
+    return _usual_note(frame) + pools_note(frame, instance)
+
+
+def pools_note(frame: Frame, instance: Instance) -> str:
+    """The same for volume groups besides the cluster's."""
+    unknown = np.flatnonzero(frame.pools_unknown & frame.usable).tolist()
+    if not instance.elsewhere or not unknown:
+        return ""
+    groups = f"volume group {listed(sorted(instance.elsewhere))}"
+    if len(unknown) == np.count_nonzero(frame.usable):
+        return f" (disk space in {groups} was not checked: it is not known on any node)"
+    return f" ({listed(frame.node_names(unknown))} used last: free space of {groups} is not known)"
+
+
+def _usual_note(frame: Frame) -> str:
+    """The same for the cluster's volume group."""
     if not frame.disk_known:
         return " (disk space for drbd and plain was not checked: the request has no figures on it)"
     doubtful = frame.doubtful_disks

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from ganeti_steward.allocators.placement.info import refusal_text, success_text
+from ganeti_steward.allocators.placement.info import pools_note, refusal_text, success_text
 from ganeti_steward.allocators.placement.placing import Placement, Placer, PlaceSearch
 from ganeti_steward.allocators.rules.candidates import (
     Terms,
@@ -18,6 +18,7 @@ from ganeti_steward.allocators.rules.candidates import (
     secondary_verdicts,
     stay_verdicts,
     terms_of,
+    unknown_last,
 )
 from ganeti_steward.allocators.rules.checks import stays_text
 from ganeti_steward.allocators.score.global_n1 import CapacityTest
@@ -135,7 +136,12 @@ def relocate(
     """Answer with the best new secondary (drbd) or primary (external storage)."""
     state = load(cluster, template_of(request, cluster), context.options.kvm_memory)
     placement = place_elsewhere(request, state, context, kind)
-    return one_place(context, placement, lambda nodes: [nodes[-1]], lambda _: "success")
+    return one_place(
+        context,
+        placement,
+        lambda nodes: [nodes[-1]],
+        lambda placed: f"success{pools_note(placed.state.frame, placed.demand.instance)}",
+    )
 
 
 def place_elsewhere(
@@ -153,7 +159,8 @@ def place_elsewhere(
         return Refusal(terms.fault)
     demand = resident.demand
     if demand.instance.local and request.disk_space is not None:
-        demand = demand._replace(disk=request.disk_space)
+        demand = demand._replace(disk=request.disk_space - sum(demand.elsewhere.values()))
+    terms = unknown_last(state.frame, instance, terms)
     leave = _leave_secondary if demand.drbd else _leave_primary
     return leave(state, resident, demand, terms, kind)
 

@@ -14,6 +14,7 @@ from ganeti_steward.allocators.state import quantity
 
 if TYPE_CHECKING:
     from ganeti_steward.allocators.state.arrays import Ints, Mask
+    from ganeti_steward.allocators.state.frame import Demand
 
 
 class Placed(NamedTuple):
@@ -42,9 +43,11 @@ class Load(NamedTuple):
     vcpus: Ints
     """nodes: number"""
     disk: Ints
-    """nodes: MiB"""
+    """nodes: MiB in the cluster's volume group"""
     spindles: Ints
     """nodes: number"""
+    pools: Mapping[str, Ints]
+    """volume group besides the cluster's -> nodes: MiB; those of which figures are known"""
     tags: frozenset[tuple[int, str]] = frozenset()
     """nodes with the exclusion tags of what they have in addition"""
 
@@ -56,12 +59,24 @@ class Load(NamedTuple):
             used = now[quantity.VCPUS] + self.vcpus + demand.vcpus
             fits &= used <= fleet.vcpu_limit
         if member.how == COPY and demand.instance.local:
-            fits &= now[quantity.DISK] - self.disk - demand.disk > 0
+            fits &= self._disk_fits(fleet, demand)
             spindles = now[quantity.SPINDLES] - self.spindles - max(demand.spindles, 0) >= 0
             fits &= spindles | ~fleet.state.frame.exclusive
         if demand.exclusion:
             fits &= fleet.state.exclusion_tags_taken(demand) == 0
             fits[[node for node, tag in self.tags if tag in demand.exclusion]] = False
+        return fits
+
+    def _disk_fits(self, fleet: Fleet, demand: Demand) -> Mask:
+        """nodes: which have room for copies of its disks; none where this is not known."""
+        frame, now = fleet.state.frame, fleet.state.now
+        fits: Mask = now[quantity.DISK] - self.disk - demand.disk > 0
+        fits |= demand.disk == 0 and bool(demand.elsewhere)
+        for name, size in demand.elsewhere.items():
+            if name not in self.pools:
+                return np.zeros_like(fits)
+            free = now[quantity.pool_rows(frame.pools.index(name))[0]] - self.pools[name]
+            fits &= (free - size > 0) & ~frame.pools_unknown
         return fits
 
     def takes(self, fleet: Fleet, member: Member, node: int) -> bool:
@@ -81,11 +96,16 @@ class Load(NamedTuple):
         """With an instance added to or taken off its target."""
         demand, target = placed.member.demand, placed.target
         tags = frozenset((target, tag) for tag in demand.exclusion)
-        disk = demand.disk if placed.member.how == COPY else 0
+        copied = placed.member.how == COPY
+        disk = demand.disk if copied else 0
+        for name in demand.elsewhere.keys() & self.pools.keys() if copied else ():
+            self.pools[name][target] += sign * demand.elsewhere[name]
         self.memory[target] += sign * demand.use
         self.vcpus[target] += sign * demand.vcpus
         self.disk[target] += sign * disk
-        self.spindles[target] += sign * (max(demand.spindles, 0) if disk else 0)
+        self.spindles[target] += sign * (
+            max(demand.spindles, 0) if copied and demand.all_disk else 0
+        )
         if not tags:
             return self
         return self._replace(tags=self.tags | tags if sign > 0 else self.tags - tags)
@@ -94,7 +114,8 @@ class Load(NamedTuple):
         """The same with figures of its own."""
         rows = (self.memory, self.vcpus, self.disk, self.spindles)
         memory, vcpus, disk, spindles = (row.copy() for row in rows)
-        return Load(memory, vcpus, disk, spindles, self.tags)
+        pools = {name: row.copy() for name, row in self.pools.items()}
+        return Load(memory, vcpus, disk, spindles, pools, self.tags)
 
 
 class _NoRoom(Exception):
@@ -119,7 +140,9 @@ class Away(NamedTuple):
     @classmethod
     def none(cls, fleet: Fleet) -> Away:
         """No node is away."""
-        return cls(fleet, Load(*np.zeros((4, fleet.size), np.int64)))
+        pools = {name: np.zeros(fleet.size, np.int64) for name in fleet.state.frame.pools}
+        memory, vcpus, disk, spindles = np.zeros((4, fleet.size), np.int64)
+        return cls(fleet, Load(memory, vcpus, disk, spindles, pools))
 
     def with_node(self, node: int, *, keep_n1: bool = False) -> Away | obstacles.NodeObstacle:
         """With one node more, or why it cannot be away together with these.

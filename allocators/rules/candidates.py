@@ -115,10 +115,18 @@ def used_last(frame: Frame, terms: Terms, nodes: Mask, why: str) -> Terms:
 
 
 def doubted(frame: Frame, instance: Instance, terms: Terms) -> Terms:
-    """The same, with copies on nodes with doubtful disk figures only where no other node fits."""
-    if not (instance.local and frame.doubtful.any()):
+    """The same, with copies on nodes with unsure disk figures only where no other node fits."""
+    if instance.local and frame.doubtful.any():
+        terms = used_last(frame, terms, frame.doubtful, "its disk figures are doubtful")
+    return unknown_last(frame, instance, terms)
+
+
+def unknown_last(frame: Frame, instance: Instance, terms: Terms) -> Terms:
+    """The same for nodes of which no volume group is known besides the cluster's."""
+    unknown = frame.pools_unknown
+    if not instance.elsewhere or not unknown.any():
         return terms
-    return used_last(frame, terms, frame.doubtful, "its disk figures are doubtful")
+    return used_last(frame, terms, unknown, "the free space of its volume groups is not known")
 
 
 def _ban_check(rule: str, failure: str, reasons: Mapping[int, str], size: int) -> Check:

@@ -38,6 +38,9 @@ FAILURES: Final = (
 #: The rule that a new node reports its disk.
 DISK_REPORTED: Final = "disk not reported"
 
+#: The rule that a node has the volume group of a disk, and room in it.
+VOLUME_GROUP: Final = "volume group"
+
 #: What nodes that a program does not use now, but perhaps later, are counted under in a refusal.
 RESERVED: Final = "used by other tasks"
 PASSING: Final = "under repair for a short time"
@@ -110,7 +113,7 @@ def room_checks(
     They are on its memory and storage; for an instance that is not forthcoming.
     """
     memory = _memory_check(state, after, quantity.UNALLOCATED, demand.use, "")
-    lost = _disk_reported_check(state) if has_copy and demand.instance.local else []
+    lost = _lost_checks(state, demand) if has_copy and demand.instance.local else []
     return [memory, *lost, *_storage_checks(state, demand, after, "", has_copy=has_copy)]
 
 
@@ -194,21 +197,62 @@ def _template_check(state: State, demand: Demand) -> Check:
     return Check("template", "FailDisk", True, np.ones(state.frame.size, np.bool_), lambda i: text)
 
 
-def _disk_reported_check(state: State) -> list[Check]:
+def _lost_checks(state: State, demand: Demand) -> list[Check]:
+    """Nodes that have lost a volume group of the instance, and the copies in it."""
+    lost = [_pool_check(state, name) for name in demand.elsewhere]
+    return [*_disk_reported_check(state, demand), *(one for one in lost if one.failing.any())]
+
+
+def _in_usual(demand: Demand) -> bool:
+    """Whether the instance has anything in the cluster's volume group."""
+    return demand.disk > 0 or not demand.elsewhere
+
+
+def _disk_reported_check(state: State, demand: Demand) -> list[Check]:
     """Nodes that do not report their disk (allocation 2.4); no rule where all do.
 
-    They have lost their volume group, and the copies in it.
+    They have lost the cluster's volume group.
     """
     lacks = state.frame.lacks_disk
-    if not lacks.any():
+    if not _in_usual(demand) or not lacks.any():
         return []
     return [Check(DISK_REPORTED, "FailDisk", True, lacks, state.frame.lack)]
+
+
+def _pool_check(state: State, name: str) -> Check:
+    """Nodes that certainly do not have a volume group."""
+    text = f"has no volume group {name}"
+    lacks = state.frame.lacks_pool(name)
+    return Check(VOLUME_GROUP, "FailDisk", True, lacks, lambda i: text)
+
+
+def _pool_checks(state: State, demand: Demand, after: Ints, suffix: str) -> list[Check]:
+    """The volume groups besides the cluster's; a node of which nothing is known passes."""
+    checks: list[Check] = []
+    for name, size in demand.elsewhere.items():
+        if not suffix:
+            checks.append(_pool_check(state, name))
+        if name not in state.frame.pools:
+            continue
+        row = quantity.pool_rows(state.frame.pools.index(name))[bool(suffix)]
+        text = f"needs {size} MiB of volume group {name} and 1 to spare"
+        free = state.now[row]
+        checks.append(
+            Check(
+                VOLUME_GROUP,
+                "FailDisk",
+                not suffix,
+                after[row] <= 0,
+                lambda i, text=text, free=free: f"{text}, {free[i]} MiB free{suffix}",  # type: ignore[misc]
+            )
+        )
+    return checks
 
 
 def _storage_checks(
     state: State, demand: Demand, after: Ints, suffix: str, *, has_copy: bool = False
 ) -> list[Check]:
-    """Disk space, dedicated spindles, shared spindles; ``suffix`` ends the sentences.
+    """Disk space by volume group, dedicated and shared spindles; ``suffix`` ends the sentences.
 
     ``has_copy``: the disks are there, and no figure of the node's disk is looked at.
     """
@@ -233,8 +277,13 @@ def _storage_checks(
         now[disk],
         suffix,
     )
+    room = [
+        *_disk_reported_check(state, demand),
+        *([space] if _in_usual(demand) else []),
+        *_pool_checks(state, demand, after, suffix),
+    ]
     return [
-        *([] if has_copy else [*_disk_reported_check(state), space]),
+        *([] if has_copy else room),
         Check(
             "spindles",
             "FailSpindles",

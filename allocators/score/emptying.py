@@ -205,6 +205,8 @@ def _moved(state: State, resident: Resident) -> State | None:
 def _recreated(state: State, resident: Resident) -> State | None:
     allowed = ~policy_check(state.frame, resident.demand).failing
     allowed &= state.frame.group == state.frame.group[resident.primary]
+    if resident.demand.elsewhere:
+        allowed &= ~state.frame.pools_unknown
     return _on_best(state, resident, allowed, np.ones(state.frame.size, np.bool_))
 
 

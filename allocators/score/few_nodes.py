@@ -16,9 +16,9 @@ from ganeti_steward.allocators.score.score import (
     N1_WEIGHT,
     OFFLINE_PRIMARY_WEIGHT,
     OFFLINE_WEIGHT,
-    QUANTITIES,
-    SPREAD_WEIGHTS,
     merged_rows,
+    quantities,
+    spread_weights,
 )
 from ganeti_steward.allocators.state import quantity
 from ganeti_steward.allocators.state.state import figures_added
@@ -149,19 +149,22 @@ def _spreads(state: State, nodes: Ints, demands: Sequence[Demand]) -> list[_Spre
     """The components that the instances change, equal ones merged."""
     now, usable = state.now[:, nodes], state.frame.usable[nodes]
     online: list[bool] = usable.tolist()
-    wholes = np.where(usable, state.frame.wholes[:, nodes], np.inf)[QUANTITIES]
-    figures = now[QUANTITIES]
+    rows = quantities(state.frame)
+    wholes = np.where(usable, state.frame.wholes[:, nodes], np.inf)[rows]
+    figures = now[rows]
     figures[INSTANCES] += now[quantity.SECONDARIES]
     # Copies of one instance have the same demand.
-    known = {id(demand): figures_added(demand, primary=True) for demand in demands}
+    pools = state.frame.pools
+    known = {id(demand): figures_added(demand, pools, primary=True) for demand in demands}
     added = [known[id(demand)] for demand in demands]
-    tables = QUANTITIES.tolist(), figures.tolist(), wholes.tolist()
+    tables = rows.tolist(), figures.tolist(), wholes.tolist()
     components = [
         (figure, whole, [each[row] for each in added])
         for row, figure, whole in zip(*tables, strict=True)
     ]
     merged = merged_rows(
-        SPREAD_WEIGHTS.tolist(), lambda one, other: components[one] == components[other]
+        spread_weights(state.frame).tolist(),
+        lambda one, other: components[one] == components[other],
     )
     return [
         _Spread(weight, *components[row], online)

@@ -239,6 +239,7 @@ def _rest_of(state: State, node: int, residents: tuple[Resident, ...]) -> _Rest 
         spindles_sum=sum(spindles),
         # Only an instance that is recreated has to keep to the policy.
         plain=(not local or min(spindles, default=0) >= 0)
+        and not any(demand.elsewhere for demand in demands)
         and not any(
             policy_fault(demand.instance, policy, exclusive=storage)
             for demand in demands

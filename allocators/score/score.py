@@ -73,10 +73,12 @@ TAGS_WEIGHT: Final = 2.0
 LOCATION_WEIGHT: Final = 1.0
 RESERVED_TOTAL_WEIGHT: Final = 0.25
 
-_WEIGHTS: Final = SPREAD_WEIGHTS[:, None]
-
 #: Pairs scored at once; small enough for their figures to stay in the processor's cache.
 _CHUNK: Final = 32768
+
+
+#: What a component of `SPREADS` becomes for a volume group besides the cluster's: its two rows.
+POOL_SPREADS: Final = (FREE_DISK, FREE_DISK_F)
 
 
 #: By row of `shares`: the quantity whose share it is.
@@ -98,10 +100,24 @@ QUANTITIES: Final = np.array(
 )
 
 
+def quantities(frame: Frame) -> Ints:
+    """By row of `shares`: the quantity whose share it is; the last are those of ``Frame.pools``."""
+    if not frame.pools:
+        return QUANTITIES
+    return np.append(QUANTITIES, np.arange(quantity.ROWS, len(frame.wholes)))
+
+
+def spread_weights(frame: Frame) -> Floats:
+    """The weight of each row of `shares`."""
+    if not frame.pools:
+        return SPREAD_WEIGHTS
+    return np.append(SPREAD_WEIGHTS, np.tile(SPREAD_WEIGHTS[list(POOL_SPREADS)], len(frame.pools)))
+
+
 def shares(frame: Frame, now: Ints, nodes: Ints | slice = slice(None)) -> Floats:
     """rows x nodes: the value of each component; ``now`` has these nodes only."""
     every = now / frame.wholes[:, nodes]
-    values: Floats = every[QUANTITIES]
+    values: Floats = every[quantities(frame)]
     values[INSTANCES] += every[quantity.SECONDARIES]
     if frame.dedicated:
         exclusive = frame.exclusive[nodes]
@@ -110,6 +126,8 @@ def shares(frame: Frame, now: Ints, nodes: Ints | slice = slice(None)) -> Floats
     no_disk_share = frame.no_disk_share[nodes]
     values[FREE_DISK] += no_disk_share
     values[FREE_DISK_F] += no_disk_share
+    if frame.pools:
+        values[len(SPREADS) :] += frame.pool_shares[:, nodes].repeat(2, axis=0)
     return values
 
 
@@ -174,6 +192,7 @@ class Scorer:
         self.state = state
         self.nodes = nodes
         frame = state.frame
+        self.weights = spread_weights(frame)[:, None]
         self._online = frame.usable & nodes
         online_nodes = np.count_nonzero(self._online)
         self._n, self._empty = max(online_nodes, 1), not online_nodes
@@ -194,10 +213,9 @@ class Scorer:
             return 0.0
         return self._base + self.paired_tags() + float(self._spread(self._variance)[0])
 
-    @staticmethod
-    def _spread(variance: Floats) -> Floats:
+    def _spread(self, variance: Floats) -> Floats:
         """The weighted sum of the standard deviations, one per column."""
-        total: Floats = (_WEIGHTS * np.sqrt(np.maximum(variance, 0.0))).sum(axis=0)
+        total: Floats = (self.weights * np.sqrt(np.maximum(variance, 0.0))).sum(axis=0)
         return total
 
     def _change(self, nodes: Ints, after: Ints) -> _Change:
@@ -258,7 +276,7 @@ class Scorer:
         return places
 
     def components(self) -> dict[str, float]:
-        """The 20 components by name, weighted; their sum is the score."""
+        """The 20 components by name, weighted, and two of each pool; their sum is the score."""
         now, online = self.state.now, self._online
         offline = self.nodes & ~self.state.frame.usable
         both = now[quantity.PRIMARIES] + now[quantity.SECONDARIES]
@@ -274,9 +292,15 @@ class Scorer:
             * float((now[quantity.RESERVED] / self.state.frame.memory)[online].sum()),
         }
         spread = np.sqrt(np.maximum(self._variance[:, 0], 0.0))
-        for (names, weight), value in zip(SPREADS, spread.tolist(), strict=True):
+        for (names, weight), value in zip(self._named_spreads(), spread.tolist(), strict=True):
             found.update(dict.fromkeys(names, weight * value))
         return dict.fromkeys(found, 0.0) if self._empty else found
+
+    def _named_spreads(self) -> list[tuple[tuple[str, ...], float]]:
+        kinds = [SPREADS[row] for row in POOL_SPREADS]
+        pools = self.state.frame.pools
+        more = [((f"{names[0]}:{pool}",), weight) for pool in pools for names, weight in kinds]
+        return [*SPREADS, *more]
 
 
 class PairScores:
@@ -291,10 +315,10 @@ class PairScores:
     ) -> None:
         self._scorer = scorer
         one, two = scorer._change(first, after_first), scorer._change(second, after_second)
-        variance = scorer._variance
+        variance, weights = scorer._variance, scorer.weights
         alone = np.maximum(variance + one.square - one.shift * one.shift, 0.0)
-        shared = list(SHARED_SPREADS)
-        by_first = _WEIGHTS * np.sqrt(alone)
+        shared = [*SHARED_SPREADS, *range(len(SPREADS), len(weights))]
+        by_first = weights * np.sqrt(alone)
         by_first[[RESERVED_MEM, *shared]] = 0.0
         self.first: Floats = scorer._base + one.counts + by_first.sum(axis=0)
         self.plain: Floats = self._second_part(two)
@@ -303,7 +327,7 @@ class PairScores:
         self._spreads = _merged(
             [
                 (
-                    float(_WEIGHTS[row, 0]),
+                    float(weights[row, 0]),
                     variance[row] + one.square[row] - one.shift[row] * one.shift[row],
                     two.square[row] - two.shift[row] * two.shift[row],
                     2.0 * one.shift[row],
@@ -316,7 +340,7 @@ class PairScores:
     def _second_part(self, change: _Change) -> Floats:
         variance = self._scorer._variance[RESERVED_MEM] + change.square[RESERVED_MEM]
         variance = np.maximum(variance - change.shift[RESERVED_MEM] ** 2, 0.0)
-        part: Floats = change.counts + _WEIGHTS[RESERVED_MEM] * np.sqrt(variance)
+        part: Floats = change.counts + self._scorer.weights[RESERVED_MEM] * np.sqrt(variance)
         return part
 
     def second_part(self, nodes: Ints, after: Ints) -> Floats:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -34,7 +34,7 @@ class Demand(NamedTuple):
     load: int
     """CPU load in nano-loads; 1 load unless it is measured (allocation 3.4)"""
     disk: int
-    """MiB of disk on each node; 0 unless storage is local"""
+    """MiB of disk on each node, in the cluster's volume group; 0 unless storage is local"""
     spindles: int
     """number of dedicated spindles on each node; -1 when unknown"""
     spindle_use: int
@@ -43,6 +43,13 @@ class Demand(NamedTuple):
     """its exclusion tags"""
     desired_locations: frozenset[str]
     """location tags its primary should carry"""
+    elsewhere: Mapping[str, int]
+    """volume group -> MiB there on each node; without the cluster's"""
+
+    @property
+    def all_disk(self) -> int:
+        """MiB of disk on each node, in all volume groups."""
+        return self.disk + sum(self.elsewhere.values())
 
     @property
     def drbd(self) -> bool:
@@ -79,7 +86,7 @@ class TagRules(NamedTuple):
     def demand(self, instance: Instance) -> Demand:
         """The instance in the engine's figures."""
         local, spindles, tags = instance.local, instance.spindles, instance.tags
-        load = instance.cpu_load
+        load, elsewhere = instance.cpu_load, instance.elsewhere
         return Demand(
             instance,
             instance.memory,
@@ -87,11 +94,12 @@ class TagRules(NamedTuple):
             instance.reserved,
             instance.vcpus if instance.counts_vcpus else 0,
             LOAD_UNIT if load == 1.0 else round(load * LOAD_UNIT),
-            instance.disk_space if local else 0,
+            instance.disk_space - sum(elsewhere.values()) if local else 0,
             -1 if spindles is None else spindles,
             instance.spindle_use if local else 0,
             tuple(dict.fromkeys(t for t in tags if t.startswith(self.exclusion))) if tags else (),
             frozenset(t for t in tags if t.startswith(self.desired)) if tags else frozenset(),
+            elsewhere,
         )
 
 
@@ -146,6 +154,13 @@ class Frame(NamedTuple):
     """whether each instance with local storage gives its dedicated spindles, if nodes have any"""
     doubtful: Mask
     """nodes: that report less disk in use than their drbd and plain instances take"""
+    pools: tuple[str, ...]
+    """the volume groups that nodes or instances have besides the cluster's; none where no node's
+    figures of them are known"""
+    pools_unknown: Mask
+    """nodes: whether nothing is known of their volume groups besides the cluster's"""
+    pool_shares: Floats
+    """pools x nodes: the share of free disk that counts where no share can be computed"""
 
     @property
     def size(self) -> int:
@@ -181,6 +196,11 @@ class Frame(NamedTuple):
         """nodes: number of location tags shared with this one."""
         shared: Ints = self.locations @ self.locations[node]
         return shared
+
+    def lacks_pool(self, name: str) -> Mask:
+        """nodes: which certainly have no volume group of this name."""
+        known = (node.volume_groups for node in self.cluster.nodes)
+        return np.array([groups is not None and name not in groups for groups in known], np.bool_)
 
     def missing_locations(self, demand: Demand) -> Ints:
         """nodes: how many of the instance's desired locations the node lacks."""

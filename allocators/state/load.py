@@ -10,7 +10,8 @@ import numpy as np
 from ganeti_steward.allocators.state import quantity
 from ganeti_steward.allocators.state.frame import LOAD_UNIT, Demand, Frame, TagRules
 from ganeti_steward.allocators.state.state import Peers, Resident, State, TagCounts
-from ganeti_steward.core.model.cluster import FILE, LOCAL_STORAGE, Cluster, Node
+from ganeti_steward.core.model.cluster import FILE, LOCAL_STORAGE, Cluster, Node, VolumeGroup
+from ganeti_steward.core.records import NamedTuple
 
 if TYPE_CHECKING:
     from ganeti_steward.allocators.state.arrays import Floats, Ints, Mask
@@ -37,11 +38,15 @@ def load(cluster: Cluster, template: str | None, kvm_memory: int) -> State:
     doubtful = _doubtful(cluster, demands, primary, secondary)
     # Of a requested template Ganeti reports the volume group that a new instance gets.
     doubtful &= known and template not in LOCAL_STORAGE
-    frame = _frame(cluster, rules, known, doubtful)
+    names = _pool_names(cluster, demands)
+    pools = _Pools.of(cluster.nodes, names)
+    frame = _frame(cluster, rules, known, doubtful, names, pools)
     peers = _peers(demands, primary, secondary, frame.size)
     state = State(
         frame=frame,
-        now=_matrix(frame, _Sums(demands, primary, secondary, frame.size), peers, kvm_memory),
+        now=_matrix(
+            frame, _Sums(demands, primary, secondary, frame.size), peers, pools, kvm_memory
+        ),
         peers=peers,
         tag_counts=_tag_counts(demands, primary),
         residents=_residents(demands, primary, secondary),
@@ -78,6 +83,14 @@ def _doubtful(cluster: Cluster, demands: Sequence[Demand], primary: Ints, second
     return reporting & (total - free < taken)
 
 
+def _pool_names(cluster: Cluster, demands: Sequence[Demand]) -> tuple[str, ...]:
+    """Volume groups besides the cluster's; none where nothing is known of them on any node."""
+    named = set[str]().union(*(node.volume_groups or () for node in cluster.nodes))
+    known = any(node.volume_groups is not None for node in cluster.nodes)
+    used = set[str]().union(*(demand.elsewhere for demand in demands)) if known else set[str]()
+    return tuple(sorted(named | used))
+
+
 def _ints(items: Sequence[_Item], value: Callable[[_Item], int]) -> Ints:
     return np.fromiter(map(value, items), np.int64, len(items))
 
@@ -87,7 +100,14 @@ def _finite(values: Floats) -> Floats:
     return np.where(values == 0, np.inf, values)
 
 
-def _frame(cluster: Cluster, rules: TagRules, known: bool, doubtful: Mask) -> Frame:
+def _frame(
+    cluster: Cluster,
+    rules: TagRules,
+    known: bool,
+    doubtful: Mask,
+    pool_names: tuple[str, ...],
+    pools: _Pools,
+) -> Frame:
     nodes = cluster.nodes
     group = _ints(nodes, lambda node: cluster.group_index[node.group])
     policies = [cluster.groups[i].policy for i in group]
@@ -103,11 +123,12 @@ def _frame(cluster: Cluster, rules: TagRules, known: bool, doubtful: Mask) -> Fr
     cpus = _floats(node.total_cpus for node in nodes)
     power = cpus * _floats(node.cpu_speed for node in nodes)
     memory = _finite(_floats(node.total_memory for node in nodes))
+    usable = _mask(node.usable for node in nodes)
     return Frame(
         cluster=cluster,
         tag_rules=rules,
         group=group,
-        usable=_mask(node.usable for node in nodes),
+        usable=usable,
         exclusive=exclusive,
         memory=memory,
         disk=_finite(total),
@@ -116,7 +137,7 @@ def _frame(cluster: Cluster, rules: TagRules, known: bool, doubtful: Mask) -> Fr
         lacks_disk=lacks_disk,
         cpus=_finite(cpus),
         spindle_limit=limit,
-        wholes=_wholes(memory, _finite(total), _finite(power), _finite(limit)),
+        wholes=_wholes(memory, _finite(total), _finite(power), _finite(limit), pools.total),
         vcpu_ratio=_floats(policy.vcpu_ratio for policy in policies),
         locations=np.array(
             [[name in carried for name in names] for carried in locations], np.int64
@@ -133,12 +154,51 @@ def _frame(cluster: Cluster, rules: TagRules, known: bool, doubtful: Mask) -> Fr
         spindles_known=not exclusive.any()
         or all(not one.local or one.spindles is not None for one in cluster.instances),
         doubtful=doubtful,
+        pools=pool_names,
+        pools_unknown=_mask(node.live and node.volume_groups is None for node in nodes),
+        pool_shares=pools.shares(group, usable),
     )
 
 
-def _wholes(memory: Floats, disk: Floats, cpu_power: Floats, spindles: Floats) -> Floats:
+class _Pools(NamedTuple):
+    """Figures of the volume groups besides the cluster's, pools x nodes."""
+
+    total: Floats
+    """MiB; 0 where a node has none, or nothing is known of it"""
+    free: Ints
+    """MiB; see `quantity.pool_rows`"""
+
+    @classmethod
+    def of(cls, nodes: Sequence[Node], names: tuple[str, ...]) -> _Pools:
+        """The figures of the volume groups of these names."""
+        absent = VolumeGroup(0, -quantity.UNKNOWN)
+        unknown = dict.fromkeys(names, VolumeGroup(0, quantity.UNKNOWN))
+        found = [
+            [
+                (unknown if n.volume_groups is None else n.volume_groups).get(name, absent)
+                for n in nodes
+            ]
+            for name in names
+        ]
+        both = np.array(found, np.int64).reshape(len(names), len(nodes), 2)
+        return cls(both[:, :, 0].astype(np.float64), both[:, :, 1])
+
+    def shares(self, group: Ints, usable: Mask) -> Floats:
+        """Free shares where none can be computed: the mean of the node group; 0 elsewhere."""
+        shares = np.zeros_like(self.total)
+        for pool, at in np.argwhere(self.total == 0).tolist():
+            mates = usable & (self.total[pool] > 0) & (group == group[at])
+            known = self.free[pool, mates] / self.total[pool, mates]
+            shares[pool, at] = known.mean() if mates.any() else 1.0
+        return shares
+
+
+def _wholes(
+    memory: Floats, disk: Floats, cpu_power: Floats, spindles: Floats, pools: Floats
+) -> Floats:
     """rows x nodes: what makes a share of each quantity; ``cpu_power``: CPUs times their speed."""
-    wholes = np.ones((quantity.ROWS, len(memory)))
+    wholes = np.ones((quantity.ROWS + 2 * len(pools), len(memory)))
+    wholes[quantity.ROWS :] = _finite(pools).repeat(2, axis=0)
     wholes[[quantity.UNALLOCATED, quantity.RESERVED, quantity.MEMORY_F]] = memory
     wholes[[quantity.DISK, quantity.SPINDLES, quantity.DISK_F, quantity.SPINDLES_F]] = disk
     wholes[[quantity.VCPUS, quantity.VCPUS_F]] = cpu_power
@@ -235,11 +295,15 @@ class _Sums:
         return self.on_primary(amount, which) + self.on_secondary(amount, which)
 
 
-def _matrix(frame: Frame, sums: _Sums, peers: Peers, kvm_memory: int) -> Ints:
+def _matrix(frame: Frame, sums: _Sums, peers: Peers, pools: _Pools, kvm_memory: int) -> Ints:
     """rows x nodes: the figures as they are read, those by tags left out."""
-    now = np.zeros((quantity.ROWS, frame.size), np.int64)
+    now = np.zeros((len(frame.wholes), frame.size), np.int64)
     _fill_memory(now, frame, sums, peers, kvm_memory)
     _fill_disk(now, frame, sums)
+    for pool, name in enumerate(frame.pools):
+        taken = sums.of(lambda d, name=name: d.elsewhere.get(name, 0))  # type: ignore[misc]
+        free = pools.free[pool]
+        now[[*quantity.pool_rows(pool)]] = free, free - sums.on_both(taken, ~sums.real)
     _fill_spindles(now, frame, sums)
     _fill_counts(now, frame, sums)
     return now

@@ -1,6 +1,7 @@
 """The quantities of a node that placements change: the rows of the matrix `State.now`.
 
-Those that end in ``_F`` count forthcoming instances, too (allocation 3.2, 3.6).
+Those that end in ``_F`` count forthcoming instances, too (allocation 3.2, 3.6).  After the last of
+them each volume group besides the cluster's has two more, see `pool_rows`.
 """
 
 from __future__ import annotations
@@ -36,6 +37,14 @@ VCPUS_F: Final = 16
 ROWS: Final = 17
 
 
+def pool_rows(pool: int) -> tuple[int, int]:
+    """The rows of a volume group by its position in ``Frame.pools``: free, free with forthcoming.
+
+    MiB; 2**50 where it is not known, -2**50 where the node has no such volume group.
+    """
+    return ROWS + 2 * pool, ROWS + 2 * pool + 1
+
+
 def n1_fails(now: Ints | Floats) -> Mask:
     """nodes: whether what is unallocated does not exceed the N+1 reserve (allocation 3.3)."""
     fails: Mask = now[UNALLOCATED] <= now[RESERVED]
@@ -50,7 +59,8 @@ def newly_fails(before: Ints, after: Ints) -> Mask:
 
 def none_forthcoming(now: Ints) -> bool:
     """Whether the rows that count forthcoming instances, memory apart, are as those without."""
-    return bool((now[DISK : VCPUS + 1] == now[DISK_F : VCPUS_F + 1]).all())
+    alike = (now[DISK : VCPUS + 1] == now[DISK_F : VCPUS_F + 1]).all()
+    return bool(alike and (now[ROWS::2] == now[ROWS + 1 :: 2]).all())
 
 
 #: How many instances fit by a resource that they do not need.

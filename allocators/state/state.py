@@ -9,7 +9,7 @@ in that way, so the same code evaluates all candidates and applies one of them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -197,7 +197,7 @@ class State(NamedTuple):
 
     def _changed(self, demand: Demand, sign: int, nodes: Ints | slice, *, primary: bool) -> Ints:
         """These nodes with an instance more, or less where ``sign`` is -1, by its figures alone."""
-        figures = np.array(figures_added(demand, primary=primary))
+        figures = np.array(figures_added(demand, self.frame.pools, primary=primary))
         after: Ints = self.now[:, nodes] + sign * figures[:, None]
         if self.frame.dedicated:
             self._count_spindles(after, demand, sign, self.frame.exclusive[nodes])
@@ -291,10 +291,16 @@ def _only(node: int) -> slice:
     return slice(node, node + 1)
 
 
-def figures_added(demand: Demand, *, primary: bool) -> list[int]:
-    """rows: what an instance adds to a node with common spindles, whatever else is there."""
+def figures_added(demand: Demand, pools: Sequence[str], *, primary: bool) -> list[int]:
+    """rows: what an instance adds to a node with common spindles, whatever else is there.
+
+    ``pools``: `Frame.pools`.
+    """
     real = not demand.instance.forthcoming
-    figures = [0] * quantity.ROWS
+    figures = [0] * (quantity.ROWS + 2 * len(pools))
+    for name in demand.elsewhere.keys() & pools if pools else ():
+        free, free_f = quantity.pool_rows(pools.index(name))
+        figures[free], figures[free_f] = -real * demand.elsewhere[name], -demand.elsewhere[name]
     figures[quantity.DISK_F] = -demand.disk
     figures[quantity.SPINDLE_USE_F] = demand.spindle_use
     if primary:

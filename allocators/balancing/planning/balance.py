@@ -107,7 +107,7 @@ def _text(plan: GroupPlan) -> str:
     return (
         f"group {name}: {len(plan.jobs)} moves, score {plan.score_before:.8f} to "
         f"{plan.score_after:.8f}, at best {plan.bound:.8f}"
-        + (f" ({_disk_note(plan)})" if plan.doubtful_targets else "")
+        + "".join(f" ({note})" for note in _disk_notes(plan))
     )
 
 
@@ -147,7 +147,7 @@ def explain(plan: GroupPlan, *, capacity: bool) -> GroupBalance:
 
 def _notes(plan: GroupPlan) -> tuple[str, ...]:
     """Where disks may have no room; that the capacity test refused moves, and what it costs."""
-    notes = [_disk_note(plan)] if plan.doubtful_targets else []
+    notes = _disk_notes(plan)
     if plan.unchecked is None:
         return (*notes,)
     lower = plan.score_after - plan.unchecked
@@ -157,9 +157,16 @@ def _notes(plan: GroupPlan) -> tuple[str, ...]:
     return (*notes, f"the capacity test refused moves; without it (--no-capacity-checks) {less}")
 
 
-def _disk_note(plan: GroupPlan) -> str:
-    names = listed(plan.doubtful_targets)
-    return f"disks are copied to nodes with less disk in use than their instances have: {names}"
+def _disk_notes(plan: GroupPlan) -> list[str]:
+    unsure = {
+        "with less disk in use than their instances have": plan.doubtful_targets,
+        "of which the free space of their volume groups is not known": plan.unknown_targets,
+    }
+    return [
+        f"disks are copied to nodes {why}: {listed(names)}"
+        for why, names in unsure.items()
+        if names
+    ]
 
 
 def _moves(plan: GroupPlan) -> tuple[Move, ...]:

@@ -82,7 +82,7 @@ class GroupSearch:
         self.moves = self.moves_of(request)
         self.home: Placement = self.model.placement
         figures = self.model.figures
-        self.mib: Floats = figures.disk * figures.drbd * figures.real
+        self.mib: Floats = figures.all_disk * figures.drbd * figures.real
         """instances: MiB that one copy of the disks moves"""
         self.diskless: Mask = np.array(
             [one.demand.instance.template == DISKLESS for one in self.residents], np.bool_

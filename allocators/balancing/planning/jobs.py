@@ -104,11 +104,17 @@ class GroupPlan(NamedTuple):
     @property
     def doubtful_targets(self) -> tuple[str, ...]:
         """The nodes with doubtful disk figures that disks are copied to, by index."""
-        frame = self.before.frame
-        targets = {
-            at for job in self.jobs if job.copied for at in {*job.place} - {*job.resident.nodes}
-        }
-        return frame.node_names(at for at in sorted(targets) if at >= 0 and frame.doubtful[at])
+        return self._copied_to(self.jobs, self.before.frame.doubtful)
+
+    @property
+    def unknown_targets(self) -> tuple[str, ...]:
+        """The nodes of which the room for disks that are copied to them is not known, by index."""
+        jobs = [job for job in self.jobs if job.resident.demand.elsewhere]
+        return self._copied_to(jobs, self.before.frame.pools_unknown)
+
+    def _copied_to(self, jobs: Iterable[Planned], which: Mask) -> tuple[str, ...]:
+        targets = {at for job in jobs if job.copied for at in {*job.place} - {*job.resident.nodes}}
+        return self.before.frame.node_names(at for at in sorted(targets) if at >= 0 and which[at])
 
     @property
     def score_after(self) -> float:

@@ -12,6 +12,7 @@ import pytest
 from asserting import some
 from clusters import generate
 from thorough import seeds
+from volume_groups import divided
 
 from ganeti_steward.allocators.balancing.group_model import GroupModel
 from ganeti_steward.allocators.balancing.planning.group import movable
@@ -64,6 +65,8 @@ class Case:
             *(more or FEATURES[seed % len(FEATURES)]),
         )
         message["request"] = {"type": "balance"}
+        if seed % 3 == 2:
+            message = divided(message, seed)
         self.read(read_message(orjson.dumps(message))[0])
 
     def read(self, cluster: Cluster) -> None:
@@ -107,7 +110,7 @@ def _charged(case: Case, price: CopyPrice) -> float:
     """What the present places cost beside the score, by site rules and copies."""
     model = case.model
     copies = price.copies(np.arange(len(case.residents)), model.primary, model.secondary)
-    mib = model.figures.disk * model.figures.drbd * model.figures.real
+    mib = model.figures.all_disk * model.figures.drbd * model.figures.real
     copied = float(np.maximum(copies, price.free) @ mib)
     return case.moves.preferences.site_total() + price.per_mib * copied
 
