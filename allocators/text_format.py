@@ -2,7 +2,8 @@
 
 Five sections, each ended by one empty line: groups, nodes, instances, cluster tags, and
 instance policies.  A line of a section is a list of fields separated by ``|``; the last
-fields of a line may be missing, more than are known are ignored.
+fields of a line may be missing, more than are known are ignored.  Beyond the known ones a node
+or an instance may have a field of ours, ``vg=``: its volume groups besides the cluster's.
 
 Lines are turned into the objects of an iallocator message and read as one, so that both are
 checked by the same rules.  What that message cannot carry is put in afterwards.
@@ -98,6 +99,12 @@ _STATES: Final = {
     "ERROR_wrongnode": "up",
 }
 
+#: What the field of ours starts with.
+_OURS: Final = "vg="
+
+#: Stands for the cluster's volume group, whose name the format does not carry.
+_USUAL: Final = "the cluster's"
+
 _FIGURES: Final = NODE[1:7]
 _NUMBER: Final = re.compile(r"-?[0-9]{1,15}(\.[0-9]{1,15})?", re.ASCII)
 
@@ -162,6 +169,7 @@ class _Reader:
             "instances": instances,
             "cluster_tags": [line for _, line in sections[3]],
             "enabled_hypervisors": [],
+            "volume_group": _USUAL,
         }
         return message, speeds, balanced
 
@@ -233,6 +241,7 @@ class _Reader:
                 "total_spindles": spindles,
                 "free_spindles": self._number(fields, "free_spindles"),
                 "reserved_cpus": self._number(fields, "reserved_cpus"),
+                "volume_groups": self._volume_groups(fields),
             }
             self._put(found, "node", fields["name"], entry)
             speeds[fields["name"]] = float(self._number(fields, "cpu_speed"))
@@ -247,12 +256,17 @@ class _Reader:
                 self._fault(f"unknown status {quoted(fields['status'])} (known: {known})")
             space = self._number(fields, "disk_space_total")
             spindles = None if fields["spindles"] == "-" else self._number(fields, "spindles")
+            elsewhere = self._parts(fields, 2)
+            usual = space - sum(size for _, size in elsewhere)
             entry = {
                 "memory": self._number(fields, "memory"),
                 "vcpus": self._number(fields, "vcpus"),
                 "disk_space_total": space,
-                # The format knows the sum only, which counts as one disk.
-                "disks": [{"size": space, "spindles": spindles}],
+                # The format knows sums only, each of which counts as one disk.
+                "disks": [
+                    {"size": usual, "spindles": spindles},
+                    *({"size": size, "spindles": 0, "vg": name} for name, size in elsewhere),
+                ],
                 "disk_template": fields["disk_template"],
                 "spindle_use": self._number(fields, "spindle_use"),
                 "tags": _list(fields["tags"]),
@@ -283,7 +297,8 @@ class _Reader:
                 wanted = "|".join(names[:needed])
                 self._fault(f"the fields of one {kind} start {wanted}, found {quoted(line)}")
                 continue
-            yield {**defaults, **dict(zip(names, fields, strict=False))}
+            ours = next((one for one in fields[len(names) :] if one.startswith(_OURS)), "")
+            yield {**defaults, _OURS: ours, **dict(zip(names, fields, strict=False))}
 
     def _put(self, found: dict[str, _Entry], kind: str, name: str, entry: _Entry) -> None:
         if name in found:
@@ -296,6 +311,23 @@ class _Reader:
             self._fault(f"field {key!r}: a number is expected, found {quoted(value)}")
             return 0
         return float(value) if "." in value else int(value)
+
+    def _volume_groups(self, fields: Mapping[str, str]) -> _Entry | None:
+        """``vg=ssd:TOTAL:FREE,hdd:TOTAL:FREE`` in MiB; None: not known."""
+        if not fields[_OURS]:
+            return None
+        parts = self._parts(fields, 3)
+        return {name: {"total": total, "free": free} for name, total, free in parts}
+
+    def _parts(self, fields: Mapping[str, str], length: int) -> list[Any]:
+        """The entries of the field of ours: a name and numbers, together ``length`` parts."""
+        text = fields[_OURS]
+        parts = [part.split(":") for part in _list(text.removeprefix(_OURS))]
+        good = [part for part in parts if len(part) == length and part[0]]
+        if len(good) < len(parts):
+            wanted = ":".join(("NAME", *("MIB",) * (length - 1)))
+            self._fault(f"{_OURS} is followed by {wanted},{wanted} ..., found {quoted(text)}")
+        return [(name, *(self._number({name: one}, name) for one in more)) for name, *more in good]
 
     def _yes(self, fields: Mapping[str, str], key: str) -> bool:
         if fields[key] not in ("Y", "N"):

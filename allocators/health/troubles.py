@@ -72,6 +72,19 @@ KINDS: Final = {
     "no-disk-figures": Kind(
         WARNING, "node does not report its disk", "nodes do not report their disk"
     ),
+    "half-mirror": Kind(
+        ERROR,
+        "instance has disks in a volume group that one of its nodes does not have",
+        "instances have disks in a volume group that one of their nodes does not have",
+    ),
+    "overdrawn": Kind(
+        WARNING, "volume group is overdrawn", "volume groups are overdrawn"
+    ),
+    "odd-volume-groups": Kind(
+        WARNING,
+        "node lacks a volume group that most nodes of its group have",
+        "nodes lack a volume group that most nodes of their group have",
+    ),
     "n1": Kind(WARNING, "node fails N+1", "nodes fail N+1"),
     "exclusion": Kind(
         WARNING,
@@ -225,6 +238,7 @@ def group_troubles(facts: GroupFacts) -> Iterator[Trouble]:
     yield Trouble("primaries", _items(sorted(primaries)))
     yield Trouble("secondaries", _items(sorted({*health.secondaries} - listed)))
     yield from _silent(facts)
+    yield from _volume_groups(facts)
     yield Trouble("n1", _items(health.n1_nodes))
     yield Trouble("exclusion", _items(health.clashing))
     yield Trouble("stuck", tuple(Item(name, node) for name, node in health.stuck or ()))
@@ -288,3 +302,34 @@ def _silent(facts: GroupFacts) -> Iterator[Trouble]:
     ]
     yield Trouble("silent", _items(node.name for node in silent))
     yield Trouble("no-disk-figures", _items(node.name for node in without))
+
+
+def _volume_groups(facts: GroupFacts) -> Iterator[Trouble]:
+    """Those besides the cluster's, on nodes of which they are known."""
+    known = {one.name: one.volume_groups for one in facts.nodes if one.volume_groups is not None}
+    announced: Counter[tuple[str, str]] = Counter()
+    used: Counter[tuple[str, str]] = Counter()
+    halves = []
+    for one in facts.cluster.instances:
+        for at in (name for name in one.nodes if name in known):
+            for group, size in one.elsewhere.items():
+                (announced if one.forthcoming else used)[at, group] += size
+                if group not in known[at] and not one.forthcoming:
+                    halves.append(Item(one.name, at, group))
+    overdrawn = [
+        Item(group, at, f"{needed} MiB for instances, {has} MiB in all")
+        for (at, group), needed in sorted((used + announced).items())
+        if group in known[at]
+        for has in [known[at][group].total]
+        if needed > has or announced[at, group] > known[at][group].free
+    ]
+    number = Counter(group for groups in known.values() for group in groups)
+    usual = [group for group in sorted(number) if 2 * number[group] > len(known)]
+    odd = [
+        Item(at, detail=", ".join(missing))
+        for at, groups in known.items()
+        if (missing := [group for group in usual if group not in groups])
+    ]
+    yield Trouble("half-mirror", tuple(halves))
+    yield Trouble("overdrawn", tuple(overdrawn))
+    yield Trouble("odd-volume-groups", tuple(odd))

@@ -225,6 +225,9 @@ def test_groups_without_a_policy_have_the_default_one(tmp_path: Path) -> None:
         ),
         (text(nodes=NODES.replace("|100|", "|9e2|", 1)), "'reserved_memory': a number is expected"),
         (text(nodes=NODES.replace("u1", "u9", 1)), "node 'n1': key 'group': no node group has the"),
+        (text(nodes=f"{NODES}||N|0|1|1|vg=ssd:9"), "line 4: vg= is followed by NAME:MIB:MIB,NAME:"),
+        (text(nodes=f"{NODES}||N|0|1|1|vg=ssd:9:x"), "line 4: field 'ssd': a number is expected"),
+        (text(instances=f"{INSTANCE}|2|5|N|vg=:9"), "line 6: vg= is followed by NAME:MIB,NAME:MIB"),
         (text(nodes=f"{NODES}\n{NODES}"), "line 5: a second node 'n1'"),
         (text(nodes=f"{NODES}||X|"), "line 4: field 'exclusive_storage': Y or N is expected"),
         (

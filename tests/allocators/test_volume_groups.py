@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from copy import deepcopy
 from typing import Any, Final
 
+import orjson
 import pytest
 from ask import steward
+from asserting import some
 from clusters import KINDS, MOVING, cluster
+from text_output import write_text
 from thorough import seeds
-from volume_groups import USUAL, divided, illegal, steps
+from volume_groups import USUAL, divided, illegal, parts, steps
+
+from ganeti_steward.allocators.health.troubles import GroupFacts, group_troubles
+from ganeti_steward.allocators.text_format import read_text
+from ganeti_steward.core.iallocator.message import read_message
+from ganeti_steward.core.model.cluster import Cluster
+from ganeti_steward.core.model.explanation import GroupHealth
 
 Message = dict[str, Any]
 
@@ -19,10 +29,14 @@ ALL: Final = (*KINDS, "balance")
 
 def request_of(kind: str, seed: int, *, unknown: float = 0.0) -> Message:
     """A request of a kind on a cluster with several volume groups."""
-    message = divided(cluster(seed, "all" if kind == "balance" else kind), seed, unknown=unknown)
-    if kind == "balance":
-        message["request"] = {"type": "balance"}
-    return message
+    return divided(usual(kind, seed), seed, unknown=unknown)
+
+
+def usual(kind: str, seed: int) -> Message:
+    """A request of a kind on a cluster of one volume group."""
+    if kind != "balance":
+        return cluster(seed, kind)
+    return cluster(seed, "all", nodes=6) | {"request": {"type": "balance"}}
 
 
 @pytest.mark.parametrize("seed", seeds(20, 200))
@@ -109,12 +123,96 @@ def test_a_volume_group_means_the_same_by_any_name(kind: str, seed: int) -> None
 @pytest.mark.parametrize("seed", seeds(20, 200))
 @pytest.mark.parametrize("kind", ALL)
 def test_with_one_volume_group_nothing_changes(kind: str, seed: int) -> None:
-    message = cluster(seed, "all" if kind == "balance" else kind)
-    if kind == "balance":
-        message["request"] = {"type": "balance"}
+    message = usual(kind, seed)
     named = deepcopy(message)
     named["volume_group"] = USUAL
     for one in named["instances"].values():
         for disk in one["disks"]:
             disk["vg"] = USUAL
     assert steward(named) == steward(message)
+
+
+def read(message: Message) -> Cluster:
+    """The cluster of a message."""
+    return read_message(orjson.dumps(message))[0]
+
+
+@pytest.mark.parametrize("seed", seeds(20, 200))
+def test_the_text_format_carries_volume_groups(seed: int) -> None:
+    cluster_read = read(request_of("all", seed, unknown=0.2))
+    again = read_text(write_text(cluster_read))
+    for one, other in some(zip(cluster_read.nodes, again.nodes, strict=True)):
+        dead = one.offline or not one.vm_capable
+        assert other.volume_groups == one.volume_groups or dead
+    for old, new in some(zip(cluster_read.instances, again.instances, strict=True)):
+        assert new.elsewhere == old.elsewhere
+        assert new.disk_space == old.disk_space
+
+
+def troubles(message: Message) -> dict[str, set[tuple[str, str]]]:
+    """Kind -> the names and nodes of what `check` lists of volume groups, in all node groups."""
+    found: dict[str, set[tuple[str, str]]] = {}
+    whole = read(message)
+    for group in whole.groups:
+        nodes = tuple(node for node in whole.nodes if node.group == group.uuid)
+        health = GroupHealth((), (), (), (), stuck=None)
+        for trouble in group_troubles(GroupFacts(whole, nodes, health)):
+            items = {(one.name, one.node) for one in trouble.items}
+            found[trouble.kind] = found.get(trouble.kind, set()) | items
+    return found
+
+
+@pytest.mark.parametrize("seed", seeds(20, 200))
+def test_check_names_what_is_wrong_with_volume_groups(seed: int) -> None:
+    """The same as counted from the message: lost groups, groups that are too small, odd nodes."""
+    message = request_of("all", seed, unknown=0.1)
+    rng = random.Random(seed)
+    for node in message["nodes"].values():
+        for name in list(node["volume_groups"] or ()):
+            if rng.random() < 0.15:
+                del node["volume_groups"][name]
+            elif rng.random() < 0.15:
+                node["volume_groups"][name] = {"total": 5_000, "free": 0}
+    live = {
+        name: node
+        for name, node in message["nodes"].items()
+        if not node["offline"] and node["vm_capable"] and node["volume_groups"] is not None
+    }
+    halves, taken, reserved = set(), Counter[tuple[str, str]](), Counter[tuple[str, str]]()
+    for name, one in message["instances"].items():
+        real = {**one, "forthcoming": False}
+        for at in live.keys() & {*one["nodes"]}:
+            for group, size in parts(real).items():
+                if group == USUAL:
+                    continue
+                if group not in live[at]["volume_groups"]:
+                    halves |= {(name, at)} if not one.get("forthcoming") else set()
+                    continue
+                taken[group, at] += size
+                reserved[group, at] += size if one.get("forthcoming") else 0
+    figures = {
+        (group, at): found
+        for at, node in live.items()
+        for group, found in node["volume_groups"].items()
+    }
+    overdrawn = {
+        key
+        for key, found in figures.items()
+        if taken[key] > found["total"] or reserved[key] > found["free"]
+    }
+    found = troubles(message)
+    assert found["half-mirror"] == halves
+    assert found["overdrawn"] == overdrawn
+    assert found["odd-volume-groups"] == odd(live)
+
+
+def odd(live: dict[str, Message]) -> set[tuple[str, str]]:
+    """The nodes without a volume group that more than half of their node group have."""
+    found = set()
+    for uuid in {node["group"] for node in live.values()}:
+        mates = {name: node for name, node in live.items() if node["group"] == uuid}
+        for group in ("ssd", "hdd"):
+            without = {name for name, node in mates.items() if group not in node["volume_groups"]}
+            if 2 * len(without) < len(mates):
+                found |= {(name, "") for name in without}
+    return found

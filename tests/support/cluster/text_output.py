@@ -65,7 +65,15 @@ def _node_line(node: Node, reserved: int) -> str:
         node.free_spindles,
         node.reserved_cpus,
         node.cpu_speed,
+        *_volume_groups(node),
     )
+
+
+def _volume_groups(node: Node) -> list[str]:
+    if node.volume_groups is None:
+        return []
+    figures = (f"{name}:{one.total}:{one.free}" for name, one in node.volume_groups.items())
+    return [f"vg={','.join(figures)}"]
 
 
 def _instance_line(instance: Instance) -> str:
@@ -84,6 +92,7 @@ def _instance_line(instance: Instance) -> str:
         instance.spindle_use,
         "-" if instance.spindles is None else instance.spindles,
         _yes_no(instance.forthcoming),
+        f"vg={','.join(f'{name}:{size}' for name, size in instance.elsewhere.items())}",
     )
 
 
