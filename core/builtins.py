@@ -182,6 +182,7 @@ ENGINE_LIBRARY: Final = "numpy"
 EXTERNAL_PROGRAM: Final = "ganeti_steward.allocators.external_program"
 #: CPU load from the monitoring daemons.
 MEASURED_LOAD: Final = "ganeti_steward.allocators.state.measured_load"
+RECENT_PLACEMENTS: Final = "ganeti_steward.allocators.state.recent_placements"
 #: htools' text format.
 TEXT_FORMAT: Final = "ganeti_steward.allocators.text_format"
 #: Allocators that are called for comparison.

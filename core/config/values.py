@@ -58,6 +58,12 @@ class Allocators(NamedTuple):
         "Whether `multi-allocate` places some of its instances where others have no place; the "
         "option --partial-batches=yes or =no overrides it.",
     ] = False
+    recent: Annotated[
+        float,
+        number(0, 3600),
+        "Seconds for which an instance that was just placed counts as there while Ganeti's "
+        "messages do not have it yet; 0: not at all. Nothing counts where `history.keep` is 0.",
+    ] = 300
 
 
 class Plugins(NamedTuple):

@@ -48,10 +48,10 @@ def answer_parsed(
     """Answer a message that was parsed from ``raw``; raises BadInput when it cannot be read."""
     cluster, request = read_parsed(message)
     outcome = dispatch(request, cluster, config, options, explain=explain, raw=raw)
+    notes = [note for note in message.get("notes") or () if isinstance(note, str)]
     if options.ignored:
-        note = f"{outcome.info} (options ignored: {' '.join(options.ignored)})"
-        return outcome._replace(info=note)
-    return outcome
+        notes.append(f"options ignored: {' '.join(options.ignored)}")
+    return outcome._replace(info=outcome.info + "".join(f" ({note})" for note in notes))
 
 
 def dispatch(

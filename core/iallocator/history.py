@@ -69,6 +69,12 @@ class Call(NamedTuple):
     """number of instances without a place, where the others have one"""
 
 
+def placed_folder(config: History) -> str:
+    """Where the places of the last minutes are, beside the ring; empty where nothing is kept."""
+    above = os.path.dirname(config.directory.rstrip("/"))
+    return os.path.join(above, "placed") if config.keep and config.directory else ""
+
+
 def record(config: History, call: Call, request: bytes, answer: bytes, cluster: str = "") -> None:
     """Keep one call and drop the oldest ones; raises StewardError when that is impossible.
 

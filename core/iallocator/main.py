@@ -19,17 +19,20 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import logging
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
+
+import orjson
 
 from ganeti_steward.core import builtins, log
 from ganeti_steward.core.config.load import config_path, load_config
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, BadInput, StewardError, reason_of
 from ganeti_steward.core.iallocator.dispatch import answer_parsed, left_out
-from ganeti_steward.core.iallocator.history import About, Call, about, record
+from ganeti_steward.core.iallocator.history import About, Call, about, placed_folder, record
 from ganeti_steward.core.iallocator.message import write_answer
+from ganeti_steward.core.model.answer import Answer, Outcome
 from ganeti_steward.core.model.cluster_reader import parse
 from ganeti_steward.core.model.options import parse_cluster_options
 from ganeti_steward.core.records import NamedTuple
@@ -117,7 +120,9 @@ def run() -> int:
         chosen = parse_cluster_options(options)
         message = parse(raw)
         what = about(message)
+        message, raw = _with_recent(message, raw, config, started)
         outcome = answer_parsed(message, raw, chosen, config, explain=False)
+        _keep_places(message, outcome, config, started)
         left = left_out(outcome, message["request"]["type"])
         done = _Done(EXIT_OK, write_answer(outcome), left)
     except StewardError as err:
@@ -170,6 +175,29 @@ def _read(files: Sequence[str]) -> bytes:
         raise BadInput([f"{name}: {err.reason}"]) from None
     except (OSError, ValueError) as err:
         raise BadInput([f"{name}: {reason_of(err)}"]) from None
+
+
+def _with_recent(
+    message: dict[str, Any], raw: bytes, config: Config, now: int
+) -> tuple[dict[str, Any], bytes]:
+    """The message with what was placed a moment ago, parsed and as bytes; ``now``: ns."""
+    recent, folder = config.allocators.recent, placed_folder(config.history)
+    if not recent or not os.path.isdir(folder):
+        return message, raw
+    placements = builtins.module(builtins.RECENT_PLACEMENTS)
+    completed = placements.counted(message, folder, now, recent)
+    if completed is message:
+        return message, raw
+    return completed, orjson.dumps(completed)
+
+
+def _keep_places(message: Mapping[str, Any], outcome: Outcome, config: Config, now: int) -> None:
+    """Have later calls count what this one places, from before Ganeti has the answer."""
+    placing = message["request"]["type"] in ("allocate", "multi-allocate")
+    folder = placed_folder(config.history) if config.allocators.recent else ""
+    if placing and folder and isinstance(outcome, Answer):
+        placements = builtins.module(builtins.RECENT_PLACEMENTS)
+        placements.keep(message, outcome.result, folder, now, os.getpid())
 
 
 def _write(answer_to: int, done: _Done) -> _Done:
