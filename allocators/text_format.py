@@ -3,7 +3,7 @@
 Five sections, each ended by one empty line: groups, nodes, instances, cluster tags, and
 instance policies.  A line of a section is a list of fields separated by ``|``; the last
 fields of a line may be missing, more than are known are ignored.  Beyond the known ones a node
-or an instance may have a field of ours, ``vg=``: its volume groups besides the cluster's.
+or an instance may have a field of ours, ``vg=``: its volume groups apart from the cluster's.
 
 Lines are turned into the objects of an iallocator message and read as one, so that both are
 checked by the same rules.  What that message cannot carry is put in afterwards.

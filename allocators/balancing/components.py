@@ -41,7 +41,7 @@ class Figures(NamedTuple):
     usual: Mask
     """instances: whether there is a disk in the cluster's volume group"""
     pools: Floats
-    """pools x instances: MiB of each volume group besides the cluster's, on each node"""
+    """pools x instances: MiB of each volume group apart from the cluster's, on each node"""
     share: Floats
     """instances: share of the common spindles"""
     spindles: Floats

@@ -70,7 +70,7 @@ class GroupModel:
         ).reshape(len(frame.pools), self.size)
         """pools x nodes: whether one certainly does not have the volume group"""
         self.pools_unknown: Mask = frame.pools_unknown[nodes]
-        """nodes: whether nothing is known of the volume groups besides the cluster's"""
+        """nodes: whether nothing is known of the volume groups apart from the cluster's"""
         self._share_limit = frame.spindle_limit[nodes]
         self._vcpu_limit = frame.vcpu_limit[nodes]
         self.tags = Tags(state, nodes, self.usable, residents)
@@ -93,7 +93,7 @@ class GroupModel:
         self.disk_hard: Floats = now[quantity.DISK]
         """nodes: MiB of free disk"""
         self.pools_hard: Floats = now[quantity.ROWS :: 2]
-        """pools x nodes: MiB free in each volume group besides the cluster's"""
+        """pools x nodes: MiB free in each volume group apart from the cluster's"""
         self.pools_all: Floats = now[quantity.ROWS + 1 :: 2]
         """the same with forthcoming instances counted"""
         self.primaries: Floats = now[quantity.PRIMARIES]

@@ -224,7 +224,7 @@ def _slots(state: State, demand: Demand, *, forced: bool) -> Ints:
 
 
 def _pool_slots(state: State, demand: Demand, forthcoming: bool) -> Ints:
-    """nodes: copies that the volume groups besides the cluster's allow; unknown ones have none."""
+    """nodes: copies that fit in the volume groups apart from the cluster's; 0 where unknown."""
     frame, slots = state.frame, np.full(state.frame.size, MANY, np.int64)
     for name, size in demand.elsewhere.items():
         if name not in frame.pools:

@@ -305,7 +305,7 @@ def _silent(facts: GroupFacts) -> Iterator[Trouble]:
 
 
 def _volume_groups(facts: GroupFacts) -> Iterator[Trouble]:
-    """Those besides the cluster's, on nodes of which they are known."""
+    """Those apart from the cluster's, on nodes of which they are known."""
     known = {one.name: one.volume_groups for one in facts.nodes if one.volume_groups is not None}
     announced: Counter[tuple[str, str]] = Counter()
     used: Counter[tuple[str, str]] = Counter()

@@ -78,7 +78,7 @@ def disk_note(frame: Frame, instance: Instance) -> str:
 
 
 def pools_note(frame: Frame, instance: Instance) -> str:
-    """The same for volume groups besides the cluster's."""
+    """The same for volume groups apart from the cluster's."""
     unknown = np.flatnonzero(frame.pools_unknown & frame.usable).tolist()
     if not instance.elsewhere or not unknown:
         return ""

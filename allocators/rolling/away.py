@@ -47,7 +47,7 @@ class Load(NamedTuple):
     spindles: Ints
     """nodes: number"""
     pools: Mapping[str, Ints]
-    """volume group besides the cluster's -> nodes: MiB; those of which figures are known"""
+    """volume group apart from the cluster's -> nodes: MiB; those of which figures are known"""
     tags: frozenset[tuple[int, str]] = frozenset()
     """nodes with the exclusion tags of what they have in addition"""
 

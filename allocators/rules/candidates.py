@@ -122,7 +122,7 @@ def doubted(frame: Frame, instance: Instance, terms: Terms) -> Terms:
 
 
 def unknown_last(frame: Frame, instance: Instance, terms: Terms) -> Terms:
-    """The same for nodes of which no volume group is known besides the cluster's."""
+    """The same for nodes of which no volume group is known apart from the cluster's."""
     unknown = frame.pools_unknown
     if not instance.elsewhere or not unknown.any():
         return terms

@@ -227,7 +227,7 @@ def _pool_check(state: State, name: str) -> Check:
 
 
 def _pool_checks(state: State, demand: Demand, after: Ints, suffix: str) -> list[Check]:
-    """The volume groups besides the cluster's; a node of which nothing is known passes."""
+    """The volume groups apart from the cluster's; a node of which nothing is known passes."""
     checks: list[Check] = []
     for name, size in demand.elsewhere.items():
         if not suffix:

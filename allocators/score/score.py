@@ -77,7 +77,7 @@ RESERVED_TOTAL_WEIGHT: Final = 0.25
 _CHUNK: Final = 32768
 
 
-#: What a component of `SPREADS` becomes for a volume group besides the cluster's: its two rows.
+#: What a component of `SPREADS` becomes for a volume group apart from the cluster's: its two rows.
 POOL_SPREADS: Final = (FREE_DISK, FREE_DISK_F)
 
 

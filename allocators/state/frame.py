@@ -155,10 +155,10 @@ class Frame(NamedTuple):
     doubtful: Mask
     """nodes: that report less disk in use than their drbd and plain instances take"""
     pools: tuple[str, ...]
-    """the volume groups that nodes or instances have besides the cluster's; none where no node's
+    """the volume groups that nodes or instances have apart from the cluster's; none where no node's
     figures of them are known"""
     pools_unknown: Mask
-    """nodes: whether nothing is known of their volume groups besides the cluster's"""
+    """nodes: whether nothing is known of their volume groups apart from the cluster's"""
     pool_shares: Floats
     """pools x nodes: the share of free disk that counts where no share can be computed"""
 

@@ -84,7 +84,7 @@ def _doubtful(cluster: Cluster, demands: Sequence[Demand], primary: Ints, second
 
 
 def _pool_names(cluster: Cluster, demands: Sequence[Demand]) -> tuple[str, ...]:
-    """Volume groups besides the cluster's; none where nothing is known of them on any node."""
+    """Volume groups apart from the cluster's; none where nothing is known of them on any node."""
     named = set[str]().union(*(node.volume_groups or () for node in cluster.nodes))
     known = any(node.volume_groups is not None for node in cluster.nodes)
     used = set[str]().union(*(demand.elsewhere for demand in demands)) if known else set[str]()
@@ -161,7 +161,7 @@ def _frame(
 
 
 class _Pools(NamedTuple):
-    """Figures of the volume groups besides the cluster's, pools x nodes."""
+    """Figures of the volume groups apart from the cluster's, pools x nodes."""
 
     total: Floats
     """MiB; 0 where a node has none, or nothing is known of it"""

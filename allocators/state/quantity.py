@@ -1,7 +1,7 @@
 """The quantities of a node that placements change: the rows of the matrix `State.now`.
 
 Those that end in ``_F`` count forthcoming instances, too (allocation 3.2, 3.6).  After the last of
-them each volume group besides the cluster's has two more, see `pool_rows`.
+them each volume group apart from the cluster's has two more, see `pool_rows`.
 """
 
 from __future__ import annotations

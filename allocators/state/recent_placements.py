@@ -64,7 +64,7 @@ def keep(message: Mapping[str, Any], result: Any, folder: str, now: int, pid: in
             file.write(orjson.dumps(content))
         os.rename(path + ".new", path)
     except OSError as err:
-        _log.warning("the places of this answer are not counted: %s: %s", path, reason_of(err))
+        _log.warning("the places of this answer are not counted: %s", f"{path}: {reason_of(err)}")
 
 
 def _private(path: str, flags: int) -> int:

@@ -108,7 +108,7 @@ class Group(NamedTuple):
 
 
 class VolumeGroup(NamedTuple):
-    """A volume group of a node, besides the cluster's."""
+    """A volume group of a node, apart from the cluster's."""
 
     total: int
     """MiB"""
@@ -156,7 +156,7 @@ class Node(NamedTuple):
     missing: tuple[str, ...] = ()
     """figures it should have reported and did not, by their keys in Ganeti's message"""
     volume_groups: Mapping[str, VolumeGroup] | None = None
-    """by name, those besides the cluster's; None: not known"""
+    """by name, those apart from the cluster's; None: not known"""
     sent: Sent = Sent()
     """everything that was sent of it"""
 

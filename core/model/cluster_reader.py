@@ -187,7 +187,7 @@ _NODE_PARAMS = {"exclusive_storage": False, "spindle_count": 1}
 
 
 def _volume_groups(section: Section) -> Mapping[str, VolumeGroup] | None:
-    """Those besides the cluster's, which Ganeti does not send; None: not known."""
+    """Those apart from the cluster's, which Ganeti does not send; None: not known."""
     if section.data.get("volume_groups") is None:
         return None
     groups = section.section("volume_groups")
