@@ -324,11 +324,12 @@ class PairFinder:
         model = self._model
         slack = np.vstack([model.disk_slack, model.pools_all])
         fits: Mask = np.ones((len(instances), len(others)), np.bool_)
-        for free, disk in zip(slack, self._sizes, strict=True):
+        for pool, (free, disk) in enumerate(zip(slack, self._sizes, strict=True)):
             room = free[node_of].astype(_ROUGH) + disk
-            fits &= (room[instances][:, None] > disk[others]) & (
-                disk[instances][:, None] < room[others]
-            )
+            # Apart from the cluster's, nodes need no volume group that the instance does not use.
+            needless = (disk == 0) & (pool > 0)
+            fits &= (room[instances][:, None] > disk[others]) | needless[others]
+            fits &= (disk[instances][:, None] < room[others]) | needless[instances][:, None]
         return fits
 
     def _exchange(

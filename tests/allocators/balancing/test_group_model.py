@@ -65,7 +65,7 @@ class Case:
             *(more or FEATURES[seed % len(FEATURES)]),
         )
         message["request"] = {"type": "balance"}
-        if seed % 3 == 2:
+        if seed % 4 == 3:
             message = divided(message, seed)
         self.read(read_message(orjson.dumps(message))[0])
 
