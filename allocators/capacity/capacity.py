@@ -20,9 +20,10 @@ from ganeti_steward.allocators.capacity.headroom_search import (
 )
 from ganeti_steward.allocators.capacity.shrink_hints import fits_with
 from ganeti_steward.allocators.capacity.sizes import copies_of, with_instances
-from ganeti_steward.allocators.placement.info import disk_note, limits_text
+from ganeti_steward.allocators.placement.info import limits_text, usual_note
 from ganeti_steward.allocators.placement.one_place import explained
 from ganeti_steward.allocators.placement.placing import Placement, Placer
+from ganeti_steward.allocators.rules.candidates import known_only
 from ganeti_steward.allocators.score.global_n1 import CapacityTest, PlaceFilter
 from ganeti_steward.allocators.score.ranked_places import RankedPlace
 from ganeti_steward.allocators.state.load import load
@@ -52,7 +53,7 @@ def capacity(request: Capacity, cluster: Cluster, context: Context) -> Outcome:
     template = item.instance.template
     state = load(cluster, template, options.kvm_memory)
     placer = Placer(state, context)
-    terms = placer.terms(item)
+    terms = known_only(state.frame, item.instance, placer.terms(item))
     last = placer.place(state, item, item.group_name, terms)
     if last.fault:
         return Refusal(last.fault)
@@ -75,7 +76,7 @@ def capacity(request: Capacity, cluster: Cluster, context: Context) -> Outcome:
     }
     if context.explain:
         result["fits_with"] = fits_with(placer, last, item)
-    note = disk_note(state.frame, item.instance)
+    note = usual_note(state.frame, item.instance)
     info = f"{len(placed)} more fit, limited by {result['limited_by']}{note}"
     return Answer(result, info, explained(context, last))
 
@@ -87,7 +88,8 @@ def quick_count(cluster: Cluster, item: Allocate, context: Context) -> int | Non
     """
     state = load(cluster, item.instance.template, context.options.kvm_memory)
     placer = Placer(state, context)
-    first = placer.place(state, item, item.group_name, placer.terms(item))
+    terms = known_only(state.frame, item.instance, placer.terms(item))
+    first = placer.place(state, item, item.group_name, terms)
     if first.fault or first.chosen is None:
         return None if first.fault else 0
     filling = _GroupFiller(state, item, first, context.options.kvm_memory)

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from ganeti_steward.allocators.rules.groups import takes_instances
 from ganeti_steward.allocators.state.names import group_named
+from ganeti_steward.allocators.state.node_figures import with_disks
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.model.cluster import Cluster, Disk, Group, Instance, MinMax, Node, Spec
 from ganeti_steward.core.model.requests import Allocate
@@ -81,12 +82,7 @@ def changed(node: Node, instance: Instance, sign: int, *, primary: bool) -> Node
         return node
     if primary and instance.uses_memory:
         node = node._replace(free_memory=node.free_memory + sign * instance.memory)
-    if not instance.local or node.lacks_disk_figures:
-        return node
-    node = node._replace(free_disk=node.free_disk + sign * instance.disk_space)
-    if node.exclusive_storage and instance.spindles is not None:
-        node = node._replace(free_spindles=node.free_spindles + sign * instance.spindles)
-    return node
+    return with_disks(node, instance, sign)
 
 
 def copies_of(instance: Instance, placements: Iterable[tuple[str, ...]], at: int) -> list[Instance]:

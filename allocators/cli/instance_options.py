@@ -42,11 +42,17 @@ def disks_given(
     return disks
 
 
-def disk_of(fields: Mapping[str, str]) -> Disk:
-    """What engines use of a disk; raises StewardError."""
+def disk_of(fields: Mapping[str, str], usual: str) -> Disk:
+    """What engines use of a disk; raises StewardError.
+
+    ``usual``: the cluster's volume group; empty: unknown, and all disks count as lying there.
+    """
     spindles = fields.get("spindles")
+    groups = (fields.get(key, "") if usual else "" for key in ("vg", "metavg"))
     return Disk(
-        parse_size(fields["size"]), None if spindles is None else number("spindles", spindles)
+        parse_size(fields["size"]),
+        None if spindles is None else number("spindles", spindles),
+        *("" if group == usual else group for group in groups),
     )
 
 
@@ -125,7 +131,7 @@ class InstanceOptions(NamedTuple):
     vcpus: str | None = None
     """number"""
     disks: Sequence[str] = ()
-    """``N:size=SIZE[,spindles=NUMBER]`` each"""
+    """``N:size=SIZE[,spindles=NUMBER][,vg=NAME][,metavg=NAME]`` each"""
     os_size: str | None = None
     """size of the only disk, instead of ``disks``"""
     nets: Sequence[str] = ()
@@ -154,7 +160,8 @@ def add_instance_options(parser: argparse._ActionsContainer) -> None:
     option(parser, "--memory SIZE", "the same as -B memory=SIZE")
     option(parser, "-c, --vcpus NUMBER", "the same as -B vcpus=NUMBER")
     text = "one disk; may be given several times"
-    option(parser, "--disk N:size=SIZE[,spindles=NUMBER]", text, several=True, dest="disks")
+    named = "--disk N:size=SIZE[,spindles=NUMBER][,vg=NAME][,metavg=NAME]"
+    option(parser, named, text, several=True, dest="disks")
     option(parser, "-s, --os-size SIZE", "one disk of this size")
     text = "one network interface; may be given several times"
     option(parser, "--net N:network=NAME", text, several=True, dest="nets")
@@ -208,7 +215,7 @@ def _instance(options: InstanceOptions, template: str, source: Source) -> Instan
         disks_given(options.disks, options.os_size, template),
         nics_given(options.nets, source),
     )
-    disks = tuple(map(disk_of, given))
+    disks = tuple(disk_of(disk, source.cluster.volume_group) for disk in given)
     # Ganeti sends more than engines use, such as mode and vg of a disk: site rules may.
     more = {
         "os": options.os,

@@ -72,9 +72,7 @@ def _note(placement: Placement) -> str:
 
 def disk_note(frame: Frame, instance: Instance) -> str:
     """A note when disk space could not be checked although an instance needs it."""
-    if not any(i.local for i in (instance, *frame.cluster.instances)):
-        return ""
-    return _usual_note(frame) + pools_note(frame, instance)
+    return usual_note(frame, instance) + pools_note(frame, instance)
 
 
 def pools_note(frame: Frame, instance: Instance) -> str:
@@ -88,8 +86,10 @@ def pools_note(frame: Frame, instance: Instance) -> str:
     return f" ({listed(frame.node_names(unknown))} used last: free space of {groups} is not known)"
 
 
-def _usual_note(frame: Frame) -> str:
+def usual_note(frame: Frame, instance: Instance) -> str:
     """The same for the cluster's volume group."""
+    if not any(i.local for i in (instance, *frame.cluster.instances)):
+        return ""
     if not frame.disk_known:
         return " (disk space for drbd and plain was not checked: the request has no figures on it)"
     doubtful = frame.doubtful_disks

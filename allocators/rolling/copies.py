@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -14,6 +13,7 @@ from ganeti_steward.allocators.moves.leave_tasks import (
     leave_tasks,
 )
 from ganeti_steward.allocators.state.load import load
+from ganeti_steward.allocators.state.node_figures import with_disks
 from ganeti_steward.core.model.context import Context
 
 if TYPE_CHECKING:
@@ -82,19 +82,12 @@ def _is_copy(instance: Instance, node: str) -> bool:
 def with_copies(cluster: Cluster, copies: Iterable[Copy]) -> Cluster:
     """The cluster once these copies are on their new nodes."""
     targets: Mapping[str, Copy] = {one.instance: one for one in copies}
-    disk, spindles = Counter[str](), Counter[str]()
+    nodes = {node.name: node for node in cluster.nodes}
     for one in targets.values():
         for node, sign in ((one.source, 1), (one.target, -1)):
-            disk[node] += sign * one.copied
-            spindles[node] += sign * (cluster.instance(one.instance).spindles or 0)
+            nodes[node] = with_disks(nodes[node], cluster.instance(one.instance), sign)
     return cluster.replace(
-        nodes=(
-            one._replace(
-                free_disk=one.free_disk + disk[one.name],
-                free_spindles=one.free_spindles + spindles[one.name],
-            )
-            for one in cluster.nodes
-        ),
+        nodes=nodes.values(),
         instances=(
             one._replace(nodes=(one.nodes[0], targets[one.name].target))
             if one.name in targets

@@ -11,6 +11,7 @@ from ganeti_steward.allocators.rolling.copies import CopiesLeft, Copy, copies_le
 from ganeti_steward.allocators.rolling.fleet import REFUSE, SHUT_DOWN, Fleet
 from ganeti_steward.allocators.rolling.obstacles import NodeObstacle, no_copy
 from ganeti_steward.allocators.rolling.rounds import EFFORT, FoundRounds, RoundLimits, find_rounds
+from ganeti_steward.allocators.state.node_figures import with_disks
 from ganeti_steward.core.model.context import Context
 from ganeti_steward.core.model.site_rules import NoSiteRules
 
@@ -223,20 +224,14 @@ def _master_last(cluster: Cluster, rounds: Sequence[Round]) -> list[Round]:
 def moved(cluster: Cluster, leaves: Sequence[Leave]) -> Cluster:
     """The cluster with these instances on their targets."""
     targets = {one.instance: one for one in leaves if one.target}
-    freed: dict[str, int] = {}
-    disk: dict[str, int] = {}
+    nodes = {node.name: node for node in cluster.nodes}
     for one in targets.values():
-        for node, sign in ((one.source, 1), (one.target, -1)):
-            freed[node] = freed.get(node, 0) + sign * one.memory
-            disk[node] = disk.get(node, 0) + sign * one.copied
+        for at, sign in ((one.source, 1), (one.target, -1)):
+            node = nodes[at]._replace(free_memory=nodes[at].free_memory + sign * one.memory)
+            instance = cluster.instance(one.instance)
+            nodes[at] = with_disks(node, instance, sign) if one.copied else node
     return cluster.replace(
-        nodes=(
-            one._replace(
-                free_memory=one.free_memory + freed.get(one.name, 0),
-                free_disk=one.free_disk + disk.get(one.name, 0),
-            )
-            for one in cluster.nodes
-        ),
+        nodes=nodes.values(),
         instances=(_with_target(one, targets) for one in cluster.instances),
     )
 

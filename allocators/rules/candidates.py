@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from ganeti_steward.allocators.rules.checks import (
+    VOLUME_GROUP,
     Check,
     first_failing,
     migration_check,
@@ -127,6 +128,16 @@ def unknown_last(frame: Frame, instance: Instance, terms: Terms) -> Terms:
     if not instance.elsewhere or not unknown.any():
         return terms
     return used_last(frame, terms, unknown, "the free space of its volume groups is not known")
+
+
+def known_only(frame: Frame, instance: Instance, terms: Terms) -> Terms:
+    """The same without these nodes: what is unknown is no room to count on."""
+    if not instance.elsewhere or not frame.pools_unknown.any():
+        return terms
+    text = "the free space of its volume groups is not known"
+    check = Check(VOLUME_GROUP, "FailDisk", True, frame.pools_unknown, lambda i: text)
+    bans = {role: [*checks, check] for role, checks in terms.bans.items()}
+    return terms._replace(bans=bans)
 
 
 def _ban_check(rule: str, failure: str, reasons: Mapping[int, str], size: int) -> Check:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections import Counter
 from copy import deepcopy
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 import pytest
 from ask import steward
 from asserting import some
 from clusters import KINDS, MOVING, cluster
+from messages import message as small
 from text_output import write_text
 from thorough import seeds
 from volume_groups import USUAL, divided, illegal, parts, steps
@@ -21,6 +23,9 @@ from ganeti_steward.allocators.text_format import read_text
 from ganeti_steward.core.iallocator.message import read_message
 from ganeti_steward.core.model.cluster import Cluster
 from ganeti_steward.core.model.explanation import GroupHealth
+
+if TYPE_CHECKING:
+    from front import Front
 
 Message = dict[str, Any]
 
@@ -216,3 +221,19 @@ def odd(live: dict[str, Message]) -> set[tuple[str, str]]:
             if 2 * len(without) < len(mates):
                 found |= {(name, "") for name in without}
     return found
+
+
+def test_capacity_is_that_of_the_volume_group(front: Front) -> None:
+    """Three fit on the first node; the others are full, lack the group, or are not known."""
+    message = small()
+    del message["request"]
+    message["volume_group"] = USUAL
+    first, second, third, _ = message["nodes"].values()
+    first["volume_groups"] = {"ssd": {"total": 50_000, "free": 35 * 1024}}
+    second["volume_groups"] = {"ssd": {"total": 50_000, "free": 5 * 1024}}
+    third["volume_groups"] = {}
+    file = front.message(message)
+    wanted = ("-t", "plain", "--memory=128", "--no-capacity-checks", "--json")
+    for disk, count in (("vg=ssd", 3), (f"vg={USUAL}", 36)):
+        done = front("capacity", f"--file={file}", f"--disk=0:size=10g,{disk}", *wanted)
+        assert json.loads(done.out)["runs"][0]["count"] == count

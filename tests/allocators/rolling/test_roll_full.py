@@ -63,7 +63,10 @@ def test_each_round_begins_with_the_copies_of_the_one_before() -> None:
 def test_spindles_are_counted() -> None:
     found = cluster(instance("web", "node1", "node2"))
     disks = tuple(one._replace(spindles=2) for one in found.instance("web").disks)
-    found = found.replace(instances=[found.instance("web")._replace(disks=disks)])
+    found = found.replace(
+        [one._replace(exclusive_storage=True) for one in found.nodes],
+        [found.instance("web")._replace(disks=disks)],
+    )
     free = {one.name: one.free_spindles for one in found.nodes}
     after = with_copies(found, [Copy("web", "node2", "node3", 1)])
     changed = {one.name: one.free_spindles - free[one.name] for one in after.nodes}
