@@ -7,6 +7,7 @@ it is needed.
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -183,6 +184,10 @@ EXTERNAL_PROGRAM: Final = "ganeti_steward.allocators.external_program"
 #: CPU load from the monitoring daemons.
 MEASURED_LOAD: Final = "ganeti_steward.allocators.state.measured_load"
 RECENT_PLACEMENTS: Final = "ganeti_steward.allocators.state.recent_placements"
+#: Volume groups other than the cluster's, and which disks lie there.
+VOLUME_GROUPS: Final = "ganeti_steward.allocators.state.volume_groups"
+#: The file that keeps both on the master.
+KEPT_GROUPS: Final = "/var/lib/ganeti-steward/maintd/volume-groups.json"
 #: htools' text format.
 TEXT_FORMAT: Final = "ganeti_steward.allocators.text_format"
 #: Allocators that are called for comparison.
@@ -241,6 +246,14 @@ def target(name: str) -> Any:
     """Import what ``module`` or ``module:object`` names."""
     path, _, attribute = name.partition(":")
     return getattr(module(path), attribute) if attribute else module(path)
+
+
+def completed(message: dict[str, Any], now: float) -> dict[str, Any]:
+    """A parsed message with what is kept of volume groups; most have none.  ``now``: s."""
+    if not os.path.exists(KEPT_GROUPS):
+        return message
+    found: dict[str, Any] = module(VOLUME_GROUPS).completed(message, now, KEPT_GROUPS)
+    return found
 
 
 def declaration(section: str) -> Any:

@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
+from ganeti_steward.core import builtins
 from ganeti_steward.core.errors import BadInput, StewardError
 from ganeti_steward.core.ganeti.shapes import returned_by
 from ganeti_steward.core.model.cluster import LOCAL_STORAGE, Cluster
@@ -187,7 +188,7 @@ def _read(
         "instances": {_name_of(instance): _instance(instance) for instance in instances},
     }
     try:
-        cluster = read_cluster(message)
+        cluster = read_cluster(builtins.completed(message, time.time()))
     except BadInput as err:
         raise StewardError(f"{client.where}: {err}") from None
     found = {network["name"]: network["uuid"] for network in networks}

@@ -118,9 +118,12 @@ def run() -> int:
             logging.getLogger(__name__).warning("%s", warning)
         raw = _read(files)
         chosen = parse_cluster_options(options)
-        message = parse(raw)
+        message = builtins.completed(sent := parse(raw), started / 10**9)
         what = about(message)
-        message, raw = _with_recent(message, raw, config, started)
+        message = _with_recent(message, config, started)
+        if message is not sent:
+            # What is kept, and what other processes get, is what the answer is about.
+            raw = orjson.dumps(message)
         outcome = answer_parsed(message, raw, chosen, config, explain=False)
         _keep_places(message, outcome, config, started)
         left = left_out(outcome, message["request"]["type"])
@@ -177,18 +180,14 @@ def _read(files: Sequence[str]) -> bytes:
         raise BadInput([f"{name}: {reason_of(err)}"]) from None
 
 
-def _with_recent(
-    message: dict[str, Any], raw: bytes, config: Config, now: int
-) -> tuple[dict[str, Any], bytes]:
-    """The message with what was placed a moment ago, parsed and as bytes; ``now``: ns."""
+def _with_recent(message: dict[str, Any], config: Config, now: int) -> dict[str, Any]:
+    """The message with what was placed a moment ago; ``now``: ns."""
     recent, folder = config.allocators.recent, placed_folder(config.history)
     if not recent or not os.path.isdir(folder):
-        return message, raw
+        return message
     placements = builtins.module(builtins.RECENT_PLACEMENTS)
-    completed = placements.counted(message, folder, now, recent)
-    if completed is message:
-        return message, raw
-    return completed, orjson.dumps(completed)
+    counted: dict[str, Any] = placements.counted(message, folder, now, recent)
+    return counted
 
 
 def _keep_places(message: Mapping[str, Any], outcome: Outcome, config: Config, now: int) -> None:

@@ -29,6 +29,7 @@ LATE = (
     "ganeti_steward.allocators.state.load_reports",
     "ganeti_steward.allocators.state.measured_load",
     "ganeti_steward.allocators.state.mond",
+    "ganeti_steward.allocators.state.volume_groups",
     "http.client",
     "importlib.metadata",
     "jinja2",

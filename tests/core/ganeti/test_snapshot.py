@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,13 @@ import pytest
 from daemons import luxid, rapi
 from live import Ganeti
 
+from ganeti_steward.allocators.state.volume_groups import (
+    KeptGroups,
+    NodeGroups,
+    completed,
+    write_kept,
+)
+from ganeti_steward.core import builtins
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.luxi import Luxi
 from ganeti_steward.core.ganeti.rapi import Rapi
@@ -57,6 +65,25 @@ def test_same_cluster_as_the_message(seed: int, tmp_path: Path) -> None:
     expected = parts(read_cluster(sent))
     assert parts(through_luxi(Ganeti(sent), tmp_path).cluster) == expected
     assert parts(through_rapi(Ganeti(sent)).cluster) == expected
+
+
+def test_volume_groups_that_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither luxid nor RAPI has figures of them; the message of an allocator is the same."""
+    path = str(tmp_path / "volume-groups.json")
+    monkeypatch.setattr(builtins, "KEPT_GROUPS", path)
+    sent = message(1)
+    names, at = [*sent["instances"]], int(time.time())
+    groups = {name: NodeGroups(at, {"hdd": (900, 300)}) for name in sent["nodes"]}
+    disks = dict.fromkeys(names, (("hdd", "ssd"),))
+    ganeti = Ganeti(sent)
+    kept = KeptGroups(ganeti.info["name"], "xenvg", 900, groups, disks)
+    write_kept(kept, path)
+    expected = parts(read_cluster(completed(sent | {"cluster_name": kept.cluster}, at, path)))
+    found = through_luxi(ganeti, tmp_path).cluster
+    assert any(one.elsewhere for one in found.instances)
+    assert [one.elsewhere for one in found.instances] == [one.elsewhere for one in expected[2]]
+    assert [one.volume_groups for one in found.nodes] == [one.volume_groups for one in expected[1]]
+    assert found.volume_group == through_rapi(ganeti).cluster.volume_group == "xenvg"
 
 
 @pytest.mark.parametrize(
