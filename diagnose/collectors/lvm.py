@@ -1,4 +1,4 @@
-"""LVM: volume groups whose physical volumes are gone.
+"""LVM: volume groups whose physical volumes are gone, and how much room each has.
 
 One report of everything, read-only: it takes no lock, so it neither waits for a command that
 hangs nor makes one wait, and does not use the device mapper.
@@ -7,10 +7,12 @@ hangs nor makes one wait, and does not use the device mapper.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Annotated, Any, Final, NamedTuple
 
 from ganeti_steward.core import hookimpl
+from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.json_reader import printable
 from ganeti_steward.core.model import finding
 from ganeti_steward.diagnose.collectors.shared import reading
@@ -22,14 +24,15 @@ from ganeti_steward.diagnose.collectors.shared.results import (
     unknown_if_unreadable,
 )
 from ganeti_steward.diagnose.collectors.shared.thresholds import Configured, Repair, Status
-from ganeti_steward.diagnose.model.machine import Machine
+from ganeti_steward.diagnose.model.machine import VOLUME_GROUPS, Machine
 
 NAME: Final = "lvm"
 
-#: ``--binary`` and ``--reportformat`` because lvm.conf may change what is printed without them.
+#: ``--binary`` and the next three because lvm.conf may change what is printed without them.
 COMMAND: Final = (
     *("lvm", "fullreport", "--readonly", "--binary", "--reportformat", "json"),
-    *("--configreport", "vg", "-o", "vg_name,vg_missing_pv_count"),
+    *("--units", "m", "--nosuffix"),
+    *("--configreport", "vg", "-o", "vg_name,vg_missing_pv_count,vg_size,vg_free"),
     *("--configreport", "pv", "-o", "pv_uuid,pv_missing"),
     *("--configreport", "lv", "-o", "lv_health_status"),
     # These two are not used, but each of them is reported with all its columns otherwise.
@@ -39,6 +42,12 @@ COMMAND: Final = (
 
 #: LVM writes the metadata of each group here, and removes it with the group.
 BACKUPS: Final = "/etc/lvm/backup"
+
+#: Groups that are reported; more are those of instances that LVM finds in their disks.
+_MOST_GROUPS: Final = 256
+
+#: As LVM prints it with ``--units m --nosuffix``.
+_SIZE: Final = re.compile(r"([0-9]{1,12})(?:\.[0-9]*)?")
 
 #: ``GROUP-VOLUME``; a hyphen within a name is doubled.
 _VOLUME_NAME: Final = re.compile(r"(?P<group>(?:[^-]|--)+)-(?:[^-]|--).*")
@@ -78,6 +87,9 @@ class Collector(Configured[Settings]):
             return
         groups = _groups(reading.parsed(reading.succeeded(machine, *COMMAND), COMMAND[0]))
         required, ignore = set(self._settings.required), self._settings.ignore
+        # Whether the groups are healthy does not depend on it.
+        with suppress(OSError, reading.MissingData):
+            machine.remember(VOLUME_GROUPS, canonical(_spaces(groups, ignore)))
         unknowns: list[str] = []
         lost: set[str] = set()
         saved: set[str] = set()
@@ -176,6 +188,31 @@ def _groups(answer: Any) -> dict[str, list[Any]]:
         for group in groups:
             reports.setdefault(reading.member(group, str, "vg_name"), []).append(report)
     return reports
+
+
+def _spaces(groups: Mapping[str, list[Any]], ignore: Sequence[str]) -> dict[str, tuple[int, int]]:
+    """Name -> total and free MiB; raises MissingData.
+
+    Where two groups have the same name it is not known which of them is meant.
+    """
+    found = {
+        name: _space(reports[0])
+        for name, reports in groups.items()
+        if len(reports) == 1 and not matches(name, ignore)
+    }
+    if len(found) > _MOST_GROUPS:
+        raise reading.MissingData(f"there are more than {_MOST_GROUPS} volume groups")
+    return found
+
+
+def _space(report: Any) -> tuple[int, int]:
+    (group,) = reading.member(report, list, "vg")
+    texts = [reading.member(group, str, key) for key in ("vg_size", "vg_free")]
+    sizes = [size for size in map(_SIZE.fullmatch, texts) if size]
+    if len(sizes) < len(texts):
+        raise reading.MissingData("vg_size or vg_free is no number of MiB")
+    total, free = (int(size[1]) for size in sizes)
+    return total, free
 
 
 def _count(group: Any) -> int:

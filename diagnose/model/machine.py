@@ -7,9 +7,12 @@ what was recorded on other hardware, and whatever hangs is stopped in one place.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from ganeti_steward.core.process.following import Ended
+
+#: What the collector of LVM keeps for the report of the same run: name -> total and free MiB.
+VOLUME_GROUPS: Final = "volume-groups"
 
 
 class Space(NamedTuple):

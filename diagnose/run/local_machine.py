@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final
 
 from ganeti_steward.core.errors import StewardError
@@ -122,6 +123,11 @@ class LocalMachine:
             write_file(self._kept(name), content)
         except StewardError as err:
             raise OSError(errno.EACCES, str(err)) from err
+
+    def forget(self, name: str) -> None:
+        """Remove what was kept; raises OSError."""
+        with suppress(FileNotFoundError):
+            os.unlink(os.path.join(self._directory, f"kept-{name}"))
 
     def _kept(self, name: str) -> str:
         """The file, in a directory that can be used; raises StewardError."""

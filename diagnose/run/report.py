@@ -15,12 +15,14 @@ from ganeti_steward.core.config.load import config_path
 from ganeti_steward.core.ganeti.hmac_key import KeyFile
 from ganeti_steward.core.ganeti.signing import sign
 from ganeti_steward.core.ganeti.this_node import ThisNode
+from ganeti_steward.core.json_nesting import load_json
 from ganeti_steward.core.node_agent.protocol import REPORT as PURPOSE
 from ganeti_steward.core.service.disk_timeout import DiskTimeout
 from ganeti_steward.core.version import VERSION
 from ganeti_steward.core.whole_files import write_file
 from ganeti_steward.diagnose.model.budget import within_list
 from ganeti_steward.diagnose.model.diagnosis import ITSELF, Diagnosis
+from ganeti_steward.diagnose.model.machine import VOLUME_GROUPS, Machine
 from ganeti_steward.diagnose.run.files import REPORT
 
 #: Of the report's data.
@@ -80,6 +82,15 @@ def _address(words: str) -> str:
     return str(getattr(address, "ipv4_mapped", None) or address)
 
 
+def volume_groups(machine: Machine) -> dict[str, Any] | None:
+    """Name -> total and free MiB, as the collector of LVM has kept them; None where it has not."""
+    try:
+        found = load_json(machine.recalled(VOLUME_GROUPS))
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
 def daemon_parts(key_file: str) -> dict[str, Any]:
     """What decides how the maintenance daemon of this node would act; empty: not known.
 
@@ -106,9 +117,10 @@ def report(
     boot: str,
     daemon: Mapping[str, Any],
     linked: Sequence[str] | None,
+    groups: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
     """The report; ``now``: ns since the epoch, ``boot``: `boot_id`, ``daemon``: `daemon_parts`,
-    ``linked``: `drbd_peers`.
+    ``linked``: `drbd_peers`, ``groups``: `volume_groups`.
 
     Its data is the diagnose object, or null where nothing can be reported; so ``data.status`` is a
     text, as the maintenance daemon reads it.
@@ -129,6 +141,7 @@ def report(
         "node_name": node.name,
         "daemon": dict(daemon),
         "drbd_peers": linked,
+        "volume_groups": groups,
         "unknown": within_list(unknown),
         "not_applicable": within_list(diagnosis.not_applicable),
     }

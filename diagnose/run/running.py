@@ -18,9 +18,17 @@ from ganeti_steward.diagnose.config.sections import Diagnose
 from ganeti_steward.diagnose.model.budget import within_budget
 from ganeti_steward.diagnose.model.diagnosis import ITSELF, Diagnosis, Several, diagnosis
 from ganeti_steward.diagnose.model.hysteresis import RunCounts, RunState, Update, update
+from ganeti_steward.diagnose.model.machine import VOLUME_GROUPS
 from ganeti_steward.diagnose.run.files import Busy, locked, prepare_directory
 from ganeti_steward.diagnose.run.gathering import SourceRun, gather
-from ganeti_steward.diagnose.run.report import boot_id, drbd_peers, report, write_report
+from ganeti_steward.diagnose.run.local_machine import LocalMachine
+from ganeti_steward.diagnose.run.report import (
+    boot_id,
+    drbd_peers,
+    report,
+    volume_groups,
+    write_report,
+)
 from ganeti_steward.diagnose.run.state_file import (
     Kept,
     read_state,
@@ -63,6 +71,9 @@ def diagnose_node(
         usable, notes = trusted and not note, [note]
         kept = read_state(settings.directory) if trusted else Kept(RunState(lost=keep))
         left = read_stuck(settings.directory) if trusted else {}
+        machine = LocalMachine(0, settings.directory)
+        # What an earlier run has found of them is not of this one.
+        fresh = usable and _keep(partial(machine.forget, VOLUME_GROUPS))
         try:
             source_runs = gather(
                 sources, left, parallel=settings.parallel, limit=settings.run_time_limit
@@ -81,7 +92,8 @@ def diagnose_node(
         notes += [kept.note, note]
         several = Several(settings.several_command, settings.several_status)
         found = _with_notes(diagnosis(results, outcome, several), notes)
-        content = report(found, node(), now(), boot_id(), daemon(), drbd_peers())
+        groups = volume_groups(machine) if fresh else None
+        content = report(found, node(), now(), boot_id(), daemon(), drbd_peers(), groups)
         if usable:
             _keep(partial(write_report, settings.directory, content))
     _log_run(found, source_runs)
@@ -139,11 +151,14 @@ def _with_notes(found: Diagnosis, notes: Iterable[str]) -> Diagnosis:
     return found._replace(unknown=tuple(sorted((*found.unknown, *own))))
 
 
-def _keep(write: Callable[[], None]) -> None:
+def _keep(write: Callable[[], None]) -> bool:
+    """Whether it could be done."""
     try:
         write()
-    except StewardError as err:
+    except (OSError, StewardError) as err:
         _log.warning("diagnose: not kept: %s", err)
+        return False
+    return True
 
 
 def _log_run(result: Diagnosis, source_runs: Iterable[SourceRun]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import queue
+import re
 import threading
 import time
 from collections import Counter, deque
@@ -13,6 +14,7 @@ from ipaddress import ip_address
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
+from ganeti_steward.allocators.state.volume_groups import Space
 from ganeti_steward.core.canonical_json import canonical_object
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.hmac_key import KeyFile
@@ -20,6 +22,7 @@ from ganeti_steward.core.json_reader import describe
 from ganeti_steward.core.model.finding import STATUSES, is_name
 from ganeti_steward.core.node_agent.protocol import LONGEST_OBJECT
 from ganeti_steward.core.service.rate_limited_log import RateLimitedLog
+from ganeti_steward.core.typed_json import from_json
 from ganeti_steward.plugins.daemon_parts import DaemonParts, read_parts
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.edges.answers import FORM, SIZE, RejectedAnswer
@@ -37,6 +40,12 @@ _LONGEST_BOOT: Final = 64
 
 #: DRBD peers of one node.
 _MOST_PEERS: Final = 4096
+
+#: Volume groups of one node.
+_MOST_GROUPS: Final = 1024
+
+#: What LVM takes as the name of a volume group.
+_GROUP: Final = re.compile(r"[A-Za-z0-9_+.][A-Za-z0-9_+.-]{0,126}")
 
 #: Reasons for missing data that are named.
 _REASONS: Final = 3
@@ -59,7 +68,10 @@ def polled(report: Mapping[str, Any], now: int) -> Polled:
         return Polled(Silent(now, _short(f"the agent has no data{_reasons(report)}")))
     try:
         found = _reported(data, report["timestamp"], report.get("boot_id"))
-        found = found._replace(linked=_addresses(report.get("drbd_peers")))
+        found = found._replace(
+            linked=_addresses(report.get("drbd_peers")),
+            volume_groups=_volume_groups(report.get("volume_groups")),
+        )
         return Polled(found, daemon=read_parts(report.get("daemon")))
     except RejectedAnswer as err:
         return failed(err, now)
@@ -97,6 +109,17 @@ def _addresses(given: object) -> tuple[str, ...] | None:
         return tuple(sorted({str(ip_address(one)) for one in given}))
     except ValueError:
         return None
+
+
+def _volume_groups(given: object) -> Mapping[str, tuple[int, int]] | None:
+    """The volume groups in a report; None where it has none that can be used."""
+    if not isinstance(given, dict) or len(given) > _MOST_GROUPS:
+        return None
+    try:
+        found = from_json(dict[str, Space], given)
+    except ValueError:
+        return None
+    return found if all(map(_GROUP.fullmatch, found)) else None
 
 
 def _reasons(report: Mapping[str, Any]) -> str:

@@ -91,12 +91,68 @@ def test_groups_of_instances() -> None:
     assert results == [Finding("lvm:xenvg", "Ok")]
 
 
+def spaces(machine: RecordedMachine) -> Any:
+    """What a run keeps for its report."""
+    return json.loads(machine.recalled("volume-groups") or b"null")
+
+
+def test_the_room_of_the_groups(tmp_path: Path) -> None:
+    machine = recorded("lvm", "healthy")
+    collect("lvm", machine)
+    assert spaces(machine) == {
+        "sysvg": [30716, 12284],
+        "xenvg": [953860, 412036],
+        "emptyvg": [476936, 476936],
+    }
+    machine = recorded("lvm", "instances")
+    collect("lvm", machine)
+    assert spaces(machine) == {"db-vg": [40952, 0], "xenvg": [953860, 412036]}
+    # Those of instances are not the node's, also where one of that name has to be there.
+    collect("lvm", machine, ignore=["db-*"], required=["db-vg"])
+    assert spaces(machine) == {"xenvg": [953860, 412036]}
+    machine = recorded("lvm", "none")
+    collect("lvm", machine)
+    assert spaces(machine) == {}
+    nothing = RecordedMachine(tmp_path)
+    collect("lvm", nothing)
+    assert spaces(nothing) is None
+
+
+@pytest.mark.parametrize("key", ["vg_size", "vg_free"])
+@pytest.mark.parametrize("value", [None, "", "1g", "1,5", "-4.00", "9" * 13, 7, []])
+def test_room_that_cannot_be_read_changes_no_finding(
+    tmp_path: Path, key: str, value: object
+) -> None:
+    document = report("healthy")
+    document["report"][1]["vg"][0][key] = value
+    machine = answering(tmp_path, document)
+    assert collect("lvm", machine) == collect("lvm", recorded("lvm", "healthy"))
+    assert spaces(machine) is None
+
+
+def test_room_of_too_many_groups_is_unknown(tmp_path: Path) -> None:
+    """They are those of instances; what is ignored is not counted."""
+    document = report("healthy")
+    for number in range(256):
+        one = json.loads(json.dumps(document["report"][2]))
+        one["vg"][0]["vg_name"] = f"guest{number}"
+        document["report"].append(one)
+    machine = answering(tmp_path, document)
+    assert len(fine(collect("lvm", machine))) == 259
+    assert spaces(machine) is None
+    collect("lvm", machine, ignore=["guest*"])
+    assert len(spaces(machine)) == 3
+
+
 def test_two_groups_of_one_name(tmp_path: Path) -> None:
     document = report("broken")
     document["report"][0]["vg"][0]["vg_name"] = "xenvg"
     results = collect("lvm", answering(tmp_path, document))
     assert faults(results) == {"lvm:xenvg": ["physical volume missing"]}
     assert not fine(results)
+    machine = answering(tmp_path, document)
+    collect("lvm", machine)
+    assert spaces(machine) == {}
 
 
 def test_nothing_there(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,8 @@ import pytest
 
 from ganeti_steward.core.model.finding import NotApplicable, Unknown
 from ganeti_steward.diagnose.run.files import Busy, locked
+from ganeti_steward.diagnose.run.loading import this_machine
+from ganeti_steward.diagnose.run.local_machine import LocalMachine
 from ganeti_steward.diagnose.run.report import boot_id
 
 if TYPE_CHECKING:
@@ -288,6 +291,7 @@ def test_report(disk: Site) -> None:
         "node_name": "node1.example.com",
         "daemon": {},
         "drbd_peers": [],
+        "volume_groups": None,
         "unknown": [{"source": "disk", "reason": "no answer"}],
         "not_applicable": [],
     }
@@ -300,3 +304,46 @@ def test_a_boot_id_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "good").write_text("b1\n")
     found = [boot_id(str(tmp_path / name)) for name in ("none", "id", "good")]
     assert found == ["", "", "b1"]
+
+
+#: Keeps for the report what is in a file, if there is one.
+GROUPS = """
+@hookimpl
+def steward_diagnose(machine):
+    path = os.path.dirname(__file__) + "/groups"
+    if os.path.exists(path):
+        with open(path, "rb") as file:
+            machine.remember("volume-groups", file.read())
+    yield Finding("groups", "Ok")
+"""
+
+
+def test_volume_groups_of_this_run_only(
+    site: Site, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    site.plugin("groups", GROUPS)
+    site.configure("groups")
+    site.machine = partial(this_machine, directory=str(site.directory))
+    file = site.modules / "groups"
+    assert site.run().report["volume_groups"] is None
+    file.write_text('{"xenvg": [900, 300]}')
+    assert site.run().report["volume_groups"] == {"xenvg": [900, 300]}
+    written = json.loads((site.directory / "report.json").read_text())
+    assert written["volume_groups"] == {"xenvg": [900, 300]}
+    for content in ("", "[]", "{", "7"):
+        file.write_text(content)
+        assert site.run().report["volume_groups"] is None
+    file.write_text("{}")
+    assert site.run().report["volume_groups"] == {}
+    # The next run does not find them, nor does one that cannot take away those of before.
+    file.unlink()
+    assert site.run().report["volume_groups"] is None
+    (site.directory / "kept-volume-groups").write_text('{"xenvg": [900, 300]}')
+    assert site.run(keep=False).report["volume_groups"] is None
+
+    def refused(self: LocalMachine, name: str) -> None:
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr(LocalMachine, "forget", refused)
+    assert site.run().report["volume_groups"] is None
+    assert "not kept: [Errno 30] Read-only file system" in caplog.text

@@ -118,6 +118,26 @@ def test_the_peers_of_drbd() -> None:
     assert seen == [("192.0.2.1", "192.0.2.2", "::1"), (), None, None, None, None, None]
 
 
+def test_the_volume_groups() -> None:
+    """What cannot be the groups of a node is as if it was not reported."""
+    good = {"xenvg": [953860, 412036], "a.b+c_d-1": [4, 0]}
+    given: tuple[Any, ...] = (
+        *(good, {}, None, [], {"xenvg": [1]}, {"xenvg": [1, -1]}, {"xenvg": [1.5, 1]}),
+        *({"xenvg": [2**41, 1]}, {"xenvg": None}, {"": [1, 1]}, {"-x": [1, 1]}, {"a b": [1, 1]}),
+        *({"x" * 128: [1, 1]}, {f"vg{number}": [1, 1] for number in range(1025)}),
+    )
+    seen = []
+    for groups in given:
+        (found,) = Fake(1).poll(uuid_1=report(1) | {"volume_groups": groups}).values()
+        assert isinstance(found, Reported)
+        seen.append(found.volume_groups)
+    read = {"xenvg": (953860, 412036), "a.b+c_d-1": (4, 0)}
+    assert seen == [read, {}, *[None] * (len(given) - 2)]
+    # Room that has changed is no news of the node.
+    first, second = (Reported(b"{}", "Ok", "", NOW, volume_groups=one) for one in (read, {}))
+    assert not is_news(first, second)
+
+
 def test_a_machine_that_does_not_answer_is_gone() -> None:
     fake = Fake(1)
     (found,) = fake.poll(uuid_1=MachineGone("timed out")).values()
