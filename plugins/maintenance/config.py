@@ -166,6 +166,12 @@ class Maintd(NamedTuple):
     report_max_age: Annotated[
         float, kinds.number(1, 604800), "Seconds after which a report is too old to count."
     ] = 900
+    volume_groups_age: Annotated[
+        float,
+        kinds.number(60, 604800),
+        "Seconds for which allocators use the figures of a node's volume groups, from its report "
+        "or from `gnt-steward volume-groups --update`.",
+    ] = 900
     round_interval: Annotated[
         float, kinds.number(1, 86400), "Seconds after which a round starts without news."
     ] = 60

@@ -14,6 +14,7 @@ _COMMANDS: Final = {
     "leftovers": "list what of a cluster names Steward, before it is uninstalled",
     "maintd": "turn reports of nodes into jobs: the maintenance daemon, and what steers it",
     "maintenance": "take healthy nodes out for a reboot, and back, with instances running on",
+    "volume-groups": "list the room of volume groups that allocators know of; read it again",
 }
 #: The same, of a package that need not be installed.
 _SIMULATION: Final = {

@@ -45,7 +45,7 @@ from ganeti_steward.plugins.maintenance.daemon.mastership import (
     require_master,
 )
 from ganeti_steward.plugins.maintenance.daemon.options import DaemonOptions
-from ganeti_steward.plugins.maintenance.daemon.parts import Observers, Parts, Recorder
+from ganeti_steward.plugins.maintenance.daemon.parts import Observers, Parts, Recorder, Round
 from ganeti_steward.plugins.maintenance.daemon.recording import Recording
 from ganeti_steward.plugins.maintenance.daemon.rounds import Rounds
 from ganeti_steward.plugins.maintenance.daemon.wakeup import DaemonStopped, Signals, Wakeup
@@ -53,6 +53,7 @@ from ganeti_steward.plugins.maintenance.daemon.words import read_words
 from ganeti_steward.plugins.maintenance.edges.audit import Audit
 from ganeti_steward.plugins.maintenance.edges.status import Status
 from ganeti_steward.plugins.maintenance.edges.store import Store
+from ganeti_steward.plugins.maintenance.edges.volume_groups import GroupKeeper
 from ganeti_steward.plugins.maintenance.engine.decision import Change, Decision, Inputs, PluginPlan
 from ganeti_steward.plugins.maintenance.engine.step import step
 from ganeti_steward.plugins.maintenance.notify.notify import Notifier
@@ -209,6 +210,9 @@ class Daemon:
         self._options, self._signals, self._wakeup = options, signals, signals.wakeup
         self._configured = ConfiguredParts(config, self._wakeup.wake)
         self._luxi = Luxi(options.luxi_socket, reason_source=JOB_SOURCE)
+        self._groups = GroupKeeper(
+            lambda: self._configured.settings.volume_groups_age, DiskTimeout(_DISK)
+        )
 
     def run(self) -> None:
         """Run until it is stopped; raises NotMaster, Stopped and StewardError."""
@@ -298,6 +302,7 @@ class Daemon:
                     history.changes(outcome)
                 ),
                 "the status is not shown": status,
+                "allocators do not get what is known of volume groups": self._keep_groups,
                 "systemd is not notified": lambda outcome: reporting.report_to_systemd(
                     outcome, problems()
                 ),
@@ -346,6 +351,11 @@ class Daemon:
             routine_planner=self._configured.plan_routine,
             step=step,
         )
+
+    def _keep_groups(self, outcome: Round) -> None:
+        # Where it is undecided, the configuration here may be an old one.
+        if outcome.world is not None and not outcome.undecided:
+            self._groups(outcome.world)
 
     def _reload(self) -> Maintd | None:
         if not self._configured.reload(lambda: load_config(config_path(), MAINTENANCE)):

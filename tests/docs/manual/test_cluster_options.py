@@ -68,6 +68,7 @@ ARGUMENTS: Final = {
     "reserve list": "",
     "reserve release": "trial",
     "simulate": "--days 0.01",
+    "volume-groups": "--update",
 }
 
 #: Option -> a cluster that cannot be reached.  Of RAPI the other options follow from the first.
@@ -137,4 +138,5 @@ def test_others_offer_no_file_and_no_rapi() -> None:
         "maintd plan",
         "maintenance roll",
         "maintenance start",
+        "volume-groups",
     }

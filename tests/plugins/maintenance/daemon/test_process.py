@@ -15,15 +15,18 @@ import pytest
 from confd_servers import reply
 from fake_agents import sends
 from running import Site, site, wait_for
+from worlds import node, world
 
 from ganeti_steward.core.builtins import MAINTENANCE
 from ganeti_steward.core.config.load import load_config
 from ganeti_steward.plugins.maintenance.daemon.options import DaemonOptions
+from ganeti_steward.plugins.maintenance.daemon.parts import Round
 from ganeti_steward.plugins.maintenance.daemon.process import Daemon
 from ganeti_steward.plugins.maintenance.daemon.replay import read_moments
 from ganeti_steward.plugins.maintenance.daemon.wakeup import Signals, Wakeup
 from ganeti_steward.plugins.maintenance.edges.audit import read_audit
 from ganeti_steward.plugins.maintenance.edges.status import Status
+from ganeti_steward.plugins.model.world import World
 
 
 @pytest.fixture
@@ -222,6 +225,19 @@ def test_healthz_goes_by_the_configuration_in_use(cluster: Site) -> None:
     finally:
         server.stop()
         wakeup.close()
+
+
+def test_volume_groups_are_kept_where_the_vote_is_won(cluster: Site) -> None:
+    cluster.configure()
+    wakeup, seen = Wakeup(), list[World]()
+    config = load_config(str(cluster.config), MAINTENANCE)
+    daemon: Any = Daemon(DaemonOptions(address="127.0.0.1", port=0), config, Signals(wakeup))
+    daemon._groups = seen.append
+    outcome = Round(0, 0, world([node("n1")]))
+    for one in (outcome._replace(undecided="no reply"), Round(0, 0, fault="no luxid"), outcome):
+        daemon._keep_groups(one)
+    assert seen == [outcome.world]
+    wakeup.close()
 
 
 def test_it_goes_on_when_luxid_is_back(cluster: Site) -> None:
