@@ -1,6 +1,7 @@
 """Stands in for LVM on lab nodes: lvs, vgs, pvs, lvcreate, lvremove, lvrename, lvchange, lvextend,
-pvchange and vgreduce, distinguished by the name it is called under; and for dd and blockdev, which
-cannot work on simulated volumes (for any other file they are the real programs).
+pvchange and vgreduce, distinguished by the name it is called under; ``lvm fullreport`` as JSON; and
+for dd and blockdev, which cannot work on simulated volumes (for any other file they are the real
+programs).
 
 Imitated: volume groups on the node's physical volumes, space, the allocatable flag, tags, open
 volumes, lost physical volumes and what LVM refuses because of them.
@@ -189,6 +190,46 @@ def report(node: Object, tool: str, options: dict[str, str], names: list[str]) -
             for f in fields
         ]
         print("  " + separator.join(shown))
+
+
+def fullreport(node: Object, args: list[str]) -> None:
+    """All groups as ``lvm fullreport`` of 2.03.16 prints them with ``--reportformat json``.
+
+    Other units than MiB without a suffix, and other columns than those below, are not imitated.
+    """
+    import json
+
+    if not {"json", "m", "--nosuffix"} <= {*args}:
+        raise Refused("  the stand-in prints JSON in MiB without a suffix only")
+    parts = [i for i, arg in enumerate(args) if arg == "--configreport"]
+    fields = {args[i + 1]: args[i + 3].split(",") for i in parts}
+    reports = []
+    for vg in vg_rows(node):
+        group = vg["vg_name"]
+        pvs = of_group(node, group).items()
+        lvs = [lv for key, lv in node["lvs"].items() if key.startswith(f"{group}/")]
+        rows: dict[str, list[Row]] = {
+            "vg": [vg | {"vg_missing_pv_count": sum(pv["missing"] for _, pv in pvs)}],
+            "pv": [
+                {"pv_uuid": f"lab-{name[5:]}", "pv_missing": int(pv["missing"])} for name, pv in pvs
+            ],
+            "lv": [{"lv_health_status": "partial" if lost(node, lv) else ""} for lv in lvs],
+            "pvseg": [{"pv_name": "[unknown]" if pv["missing"] else name} for name, pv in pvs],
+            "seg": [{"segtype": "linear"} for lv in lvs for _ in lv["segments"]],
+        }
+        reports.append(
+            {kind: [shown_as_json(row, fields[kind]) for row in rows[kind]] for kind in fields}
+        )
+    warn(node)
+    print(json.dumps({"report": reports or [{"vg": []}]}))
+
+
+def shown_as_json(row: Row, fields: list[str]) -> dict[str, str]:
+    """The columns of a row; LVM prints a size of nothing without decimals."""
+    return {
+        field: size(row[field], "m") if field in SIZES and row[field] else str(row[field])
+        for field in fields
+    }
 
 
 def named(row: Row, name: str, tool: str) -> bool:
@@ -391,6 +432,10 @@ def main() -> int:
             node = here(state)
             if tool in DEFAULT_FIELDS:
                 report(node, tool, *parse(args))
+                return 0
+            # A script that is run by its descriptor has another name.
+            if args[:1] == ["fullreport"]:
+                fullreport(node, args)
                 return 0
             if tool in CHANGES:
                 CHANGES[tool](node, *parse(args))
