@@ -324,7 +324,8 @@ def _volume_groups(facts: GroupFacts) -> Iterator[Trouble]:
         if needed > has or announced[at, group] > known[at][group].free
     ]
     number = Counter(group for groups in known.values() for group in groups)
-    usual = [group for group in sorted(number) if 2 * number[group] > len(known)]
+    wanted = {group for one in facts.cluster.instances for group in one.elsewhere}
+    usual = [group for group in sorted(wanted) if 2 * number[group] > len(known)]
     odd = [
         Item(at, detail=", ".join(missing))
         for at, groups in known.items()

@@ -111,7 +111,8 @@ def spread_weights(frame: Frame) -> Floats:
     """The weight of each row of `shares`."""
     if not frame.pools:
         return SPREAD_WEIGHTS
-    return np.append(SPREAD_WEIGHTS, np.tile(SPREAD_WEIGHTS[list(POOL_SPREADS)], len(frame.pools)))
+    own = np.outer(frame.pools_used, SPREAD_WEIGHTS[list(POOL_SPREADS)])
+    return np.append(SPREAD_WEIGHTS, own.ravel())
 
 
 def shares(frame: Frame, now: Ints, nodes: Ints | slice = slice(None)) -> Floats:

@@ -157,6 +157,8 @@ class Frame(NamedTuple):
     pools: tuple[str, ...]
     """the volume groups that nodes or instances have apart from the cluster's; none where no node's
     figures of them are known"""
+    pools_used: Mask
+    """pools: whether an instance has a disk there; only these make a difference to the score"""
     pools_unknown: Mask
     """nodes: whether nothing is known of their volume groups apart from the cluster's"""
     pool_shares: Floats

@@ -38,9 +38,8 @@ def load(cluster: Cluster, template: str | None, kvm_memory: int) -> State:
     doubtful = _doubtful(cluster, demands, primary, secondary)
     # Of a requested template Ganeti reports the volume group that a new instance gets.
     doubtful &= known and template not in LOCAL_STORAGE
-    names = _pool_names(cluster, demands)
-    pools = _Pools.of(cluster.nodes, names)
-    frame = _frame(cluster, rules, known, doubtful, names, pools)
+    pools = _Pools.of(cluster.nodes, demands)
+    frame = _frame(cluster, rules, known, doubtful, pools)
     peers = _peers(demands, primary, secondary, frame.size)
     state = State(
         frame=frame,
@@ -83,14 +82,6 @@ def _doubtful(cluster: Cluster, demands: Sequence[Demand], primary: Ints, second
     return reporting & (total - free < taken)
 
 
-def _pool_names(cluster: Cluster, demands: Sequence[Demand]) -> tuple[str, ...]:
-    """Volume groups apart from the cluster's; none where nothing is known of them on any node."""
-    named = set[str]().union(*(node.volume_groups or () for node in cluster.nodes))
-    known = any(node.volume_groups is not None for node in cluster.nodes)
-    used = set[str]().union(*(demand.elsewhere for demand in demands)) if known else set[str]()
-    return tuple(sorted(named | used))
-
-
 def _ints(items: Sequence[_Item], value: Callable[[_Item], int]) -> Ints:
     return np.fromiter(map(value, items), np.int64, len(items))
 
@@ -105,7 +96,6 @@ def _frame(
     rules: TagRules,
     known: bool,
     doubtful: Mask,
-    pool_names: tuple[str, ...],
     pools: _Pools,
 ) -> Frame:
     nodes = cluster.nodes
@@ -154,7 +144,8 @@ def _frame(
         spindles_known=not exclusive.any()
         or all(not one.local or one.spindles is not None for one in cluster.instances),
         doubtful=doubtful,
-        pools=pool_names,
+        pools=pools.names,
+        pools_used=pools.used,
         pools_unknown=_mask(node.live and node.volume_groups is None for node in nodes),
         pool_shares=pools.shares(group, usable),
     )
@@ -163,14 +154,21 @@ def _frame(
 class _Pools(NamedTuple):
     """Figures of the volume groups apart from the cluster's, pools x nodes."""
 
+    names: tuple[str, ...]
+    """none where nothing is known of them on any node"""
+    used: Mask
+    """pools: whether an instance has a disk there"""
     total: Floats
     """MiB; 0 where a node has none, or nothing is known of it"""
     free: Ints
     """MiB; see `quantity.pool_rows`"""
 
     @classmethod
-    def of(cls, nodes: Sequence[Node], names: tuple[str, ...]) -> _Pools:
-        """The figures of the volume groups of these names."""
+    def of(cls, nodes: Sequence[Node], demands: Sequence[Demand]) -> _Pools:
+        """The figures of the volume groups that nodes have or instances use."""
+        used = set[str]().union(*(demand.elsewhere for demand in demands))
+        known = [node.volume_groups for node in nodes if node.volume_groups is not None]
+        names = tuple(sorted(used.union(*known))) if known else ()
         absent = VolumeGroup(0, -quantity.UNKNOWN)
         unknown = dict.fromkeys(names, VolumeGroup(0, quantity.UNKNOWN))
         found = [
@@ -181,7 +179,8 @@ class _Pools(NamedTuple):
             for name in names
         ]
         both = np.array(found, np.int64).reshape(len(names), len(nodes), 2)
-        return cls(both[:, :, 0].astype(np.float64), both[:, :, 1])
+        mine = np.array([name in used for name in names], np.bool_)
+        return cls(names, mine, both[:, :, 0].astype(np.float64), both[:, :, 1])
 
     def shares(self, group: Ints, usable: Mask) -> Floats:
         """Free shares where none can be computed: the mean of the node group; 0 elsewhere."""

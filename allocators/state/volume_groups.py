@@ -132,8 +132,12 @@ def _concerns(data: Any, message: Mapping[str, Any]) -> bool:
         raise ValueError("it does not name its cluster")
     if data["cluster"] != message.get("cluster_name"):
         return False
-    return bool(data.get("disks") or data.get("metadata_group")) or any(
-        name != data.get("volume_group") for name in _named(message.get("request"))
+    # What is read live is for options that name a group, too.
+    live = "request" not in message
+    return (
+        live
+        or bool(data.get("disks") or data.get("metadata_group"))
+        or any(name != data.get("volume_group") for name in _named(message.get("request")))
     )
 
 

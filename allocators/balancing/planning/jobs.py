@@ -19,7 +19,7 @@ from ganeti_steward.allocators.score.score import Scorer
 from ganeti_steward.core.model.opcodes import Job, Operation
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from ganeti_steward.allocators.balancing.group_model import Placement
     from ganeti_steward.allocators.balancing.planning.group import GroupSearch

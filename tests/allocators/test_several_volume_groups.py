@@ -208,15 +208,20 @@ def test_check_names_what_is_wrong_with_volume_groups(seed: int) -> None:
     found = troubles(message)
     assert found["half-mirror"] == halves
     assert found["overdrawn"] == overdrawn
-    assert found["odd-volume-groups"] == odd(live)
+    used = {
+        group
+        for one in message["instances"].values()
+        for group in parts(one | {"forthcoming": False})
+    }
+    assert found["odd-volume-groups"] == odd(live, used)
 
 
-def odd(live: dict[str, Message]) -> set[tuple[str, str]]:
-    """The nodes without a volume group that more than half of their node group have."""
+def odd(live: dict[str, Message], used: set[str]) -> set[tuple[str, str]]:
+    """The nodes without a volume group in use that more than half of their node group have."""
     found = set()
     for uuid in {node["group"] for node in live.values()}:
         mates = {name: node for name, node in live.items() if node["group"] == uuid}
-        for group in ("ssd", "hdd"):
+        for group in used - {USUAL}:
             without = {name for name, node in mates.items() if group not in node["volume_groups"]}
             if 2 * len(without) < len(mates):
                 found |= {(name, "") for name in without}
@@ -237,3 +242,16 @@ def test_capacity_is_that_of_the_volume_group(front: Front) -> None:
     for disk, count in (("vg=ssd", 3), (f"vg={USUAL}", 36)):
         done = front("capacity", f"--file={file}", f"--disk=0:size=10g,{disk}", *wanted)
         assert json.loads(done.out)["runs"][0]["count"] == count
+
+
+@pytest.mark.parametrize("seed", seeds(20, 200))
+@pytest.mark.parametrize("kind", ALL)
+def test_a_volume_group_without_instances_makes_no_difference(kind: str, seed: int) -> None:
+    """Such as that of the node's own system."""
+    message = request_of(kind, seed)
+    more, rng = deepcopy(message), random.Random(seed)
+    for node in more["nodes"].values():
+        if rng.random() < 0.7:
+            node["volume_groups"]["sys"] = {"total": 50_000, "free": rng.randint(0, 50_000)}
+    assert steward(more) == steward(message)
+    assert troubles(more) == troubles(message)
