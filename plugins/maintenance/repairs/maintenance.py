@@ -164,8 +164,15 @@ def _tag(case: MaintenanceCase, instance: str, tag: str) -> Operation:
 
 
 def _avoided(case: MaintenanceCase, running: Iterable[Instance]) -> task.Wait | None:
-    """Where a secondary is not to be used now."""
+    """What keeps an instance here: its tag, or a secondary that is not to be used now."""
     for instance in running:
+        if OPT_OUT_TAG in instance.tags:
+            return task.Wait(
+                f"{instance.name} has the tag {OPT_OUT_TAG}, so it does not leave {case.name}: "
+                f"gnt-instance remove-tags {instance.name} {OPT_OUT_TAG} permits it, or move it "
+                "by hand",
+                mark=task.BLOCKED,
+            )
         for node in instance.secondaries:
             if why := case.world.avoided_nodes.get(node):
                 reason = f"{instance.name} cannot go to {node}, which {why}"
