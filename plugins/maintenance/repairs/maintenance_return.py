@@ -17,7 +17,12 @@ from ganeti_steward.plugins.maintenance.repairs.maintenance_case import (
     wait_for_sync,
 )
 from ganeti_steward.plugins.model import operations, task
-from ganeti_steward.plugins.model.debts import HOME_TAG, SHUTDOWN_TAG, was_shut_down
+from ganeti_steward.plugins.model.debts import (
+    DRAINED_TAG,
+    HOME_TAG,
+    SHUTDOWN_TAG,
+    was_shut_down,
+)
 from ganeti_steward.plugins.model.incident import OPT_OUT_TAG
 from ganeti_steward.plugins.model.world import Reported
 
@@ -42,6 +47,10 @@ def returning(case: MaintenanceCase) -> task.Plan | None:
         return found
     if case.node.drained and not case.request.drained:
         return taken_back(case, "it answers, and all copies are in sync")
+    if not case.node.drained and (tag := case.own(DRAINED_TAG)) in case.node.tags:
+        job = [operations.remove_tags("node", case.name, [tag])]
+        reason = f"remove {tag} from {case.name}, which a person has taken back"
+        return case.on_node(task.TIDY, reason, job)
     return None
 
 
