@@ -35,7 +35,8 @@ from ganeti_steward.plugins.maintenance.edges.store import Records, Store
 from ganeti_steward.plugins.maintenance.engine.step import step
 from ganeti_steward.plugins.maintenance.page.http import StatusApplication
 from ganeti_steward.plugins.maintenance.queue.calls import CallNotes, Noted
-from ganeti_steward.plugins.maintenance.repairs.planner import PluginRoutine
+from ganeti_steward.plugins.maintenance.repairs.disk_gate import verify_disks
+from ganeti_steward.plugins.maintenance.repairs.planner import PluginGates, PluginRoutine
 from ganeti_steward.plugins.maintenance.repairs.reading import read_disks, read_storage
 from ganeti_steward.plugins.maintenance.runtime import Runtime
 from ganeti_steward.plugins.model.task import Held
@@ -251,6 +252,8 @@ class Daemon:
             read_world=partial(self._read_world, luxi),
             read_disks=partial(read_disks, luxi, sleep=self.sleep),
             read_storage=partial(read_storage, luxi, sleep=self.sleep),
+            gates=self._gates,
+            verify_disks=partial(verify_disks, luxi, sleep=self.sleep),
             read_words=partial(self._read_words, luxi),
             agents=WorldAgents(
                 self.world,
@@ -267,6 +270,10 @@ class Daemon:
             observers=self._observers(),
             runtime=runtime,
         )
+
+    def _gates(self, world: Any) -> tuple[str, ...]:
+        refused = self.world.faults.of_gate()
+        return (*PluginGates(self.config)(world), *([refused] if refused else []))
 
     def _releasing(self, luxi: WorldLuxi, voting: Voting) -> AtOnce:
         releases = JobReleases(luxi, lambda: self.config, self._runtime.monotonic)

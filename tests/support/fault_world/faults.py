@@ -216,6 +216,10 @@ class Faults:
         fault = self._now("plugin-fails")
         return fault.detail if fault else ""
 
+    def of_gate(self) -> str:
+        """Why a plugin of the site does not agree to maintenance; empty: it does."""
+        return "the site does not agree" if self._now("gate-refuses") else ""
+
     def of_agent(self) -> float:
         """Seconds from an agent's answer until it arrives."""
         fault = self._now("late-agents")

@@ -12,6 +12,8 @@ from random import Random
 from typing import Any, Final
 from uuid import NAMESPACE_DNS, uuid5
 
+from fault_world.storage import Storage, space
+
 Row = dict[str, Any]
 
 #: Master candidates that a cluster wants to have.
@@ -74,6 +76,7 @@ class Ganeti:
         self.runs: dict[str, set[str]] = {}
         """instance -> names of the nodes where it runs"""
         self.data: dict[str, Data] = {}
+        self.storage = Storage(self)
         self.groups = [_group("default")]
         self.networks: list[Row] = []
         self._last = 0
@@ -165,8 +168,9 @@ class Ganeti:
 
     def free_disk(self, node: str) -> int:
         """MiB."""
-        used: int = sum(_space(row) for row in self.on(node) if not _is_shared(row))
-        return _TOTAL_DISK - used
+        used: int = sum(space(row) for row in self.on(node) if not _is_shared(row))
+        total: int = self.node(node)["dtotal"]
+        return total - used
 
     def free_memory(self, node: str) -> int:
         """MiB, if every instance whose primary it is runs."""
@@ -385,11 +389,6 @@ def _places(row: Row) -> tuple[str, ...]:
 
 def _is_shared(row: Row) -> bool:
     return row["disk_template"] in _SHARED
-
-
-def _space(row: Row) -> int:
-    metadata = 128 * len(row["disk.sizes"]) if row["disk_template"] == "drbd" else 0
-    return sum(row["disk.sizes"]) + metadata
 
 
 def _group(name: str) -> Row:

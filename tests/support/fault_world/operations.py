@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from fault_world.checks.effects import changes, only_tags
 from fault_world.checks.texts import texts
 from fault_world.clock import SECOND
+from fault_world.storage import GROUP
 from ganeti_steward.plugins.model.incident import JOB_SOURCE
 from ganeti_steward.plugins.simulation.jobs import JobFailed
 
@@ -28,6 +29,7 @@ _FLAGS: Final = ("master_candidate", "drained", "offline")
 _SECONDS: Final[Mapping[str, tuple[float, float]]] = {
     "OP_INSTANCE_MIGRATE": (10, 90),
     "OP_INSTANCE_FAILOVER": (5, 120),
+    "OP_INSTANCE_MOVE": (60, 600),
     "OP_INSTANCE_REPLACE_DISKS": (60, 900),
     "OP_INSTANCE_SHUTDOWN": (2, 120),
     "OP_INSTANCE_STARTUP": (2, 20),
@@ -201,6 +203,19 @@ def _fail_over(world: World, op: Row) -> None:
         ganeti.start(name)
 
 
+def _copy(world: World, op: Row) -> None:
+    """``OP_INSTANCE_MOVE``: it is stopped while its disks are copied."""
+    row, ganeti, target = _instance(world, op), world.ganeti, op["target_node"]
+    _usable(world, target)
+    _reached(world, row["pnode"])
+    _room(world, row, target)
+    ganeti.stop(row["name"])
+    ganeti.data[row["name"]].copies[target] = ganeti.data[row["name"]].written
+    ganeti.moved(row["name"], target, [])
+    if row["admin_state"] == "up":
+        ganeti.start(row["name"])
+
+
 def _replace_disks(world: World, op: Row) -> None:
     row, ganeti = _instance(world, op), world.ganeti
     name, mode = row["name"], op["mode"]
@@ -222,6 +237,7 @@ def _replace_disks(world: World, op: Row) -> None:
         ganeti.moved(name, primary, [new])
     elif mode == "replace_on_primary":
         _reached(world, secondary)
+        ganeti.storage.replace_in_place(primary, row)
         if secondary not in ganeti.data[name].whole:
             raise JobFailed(
                 f"Disk 0 is degraded on node {secondary}, unsafe to replace the primary"
@@ -229,6 +245,7 @@ def _replace_disks(world: World, op: Row) -> None:
         ganeti.data[name].broken.discard(primary)
     else:
         _reached(world, secondary)
+        ganeti.storage.replace_in_place(secondary, row)
         if primary not in ganeti.data[name].whole:
             raise JobFailed(
                 f"Disk 0 is degraded on node {primary}, unsafe to replace the secondary"
@@ -378,10 +395,62 @@ def _side(world: World, row: Row, node: str) -> list[Any] | None:
         return None
     if row["pnode"] not in ganeti.runs[row["name"]] and not data.active:
         return None
-    behind = len(data.whole) < len(data.copies) or any(one in ganeti.off for one in data.copies)
+    # A side whose own disk is broken stays connected.
+    connected = data.whole | (data.broken - {node})
+    behind = not connected.issuperset(data.copies) or any(one in ganeti.off for one in data.copies)
     percent = 50.0 if data.resyncing else None
     own = 4 if node in data.broken else 1 if node in data.whole else 2
     return ["/dev/drbd0", 147, 0, percent, None, behind, own]
+
+
+def _query_storage(world: World, op: Row) -> list[list[Any]]:
+    (node,) = op["nodes"]
+    _reached(world, node)
+    return world.ganeti.storage.physical(node)
+
+
+def _query_volumes(world: World, op: Row) -> list[list[str]]:
+    (node,) = op["nodes"]
+    _reached(world, node)
+    return world.ganeti.storage.logical(node)
+
+
+def _modify_storage(world: World, op: Row) -> None:
+    node = op["node_name"]
+    _reached(world, node)
+    world.ganeti.storage.set_allocatable(node, op["name"], op["changes"]["allocatable"])
+
+
+def _repair_storage(world: World, op: Row) -> None:
+    _reached(world, op["node_name"])
+    world.ganeti.storage.repair(op["node_name"])
+
+
+def _verify_disks(world: World, op: Row) -> list[Any]:
+    """Nodes that cannot be read, instances to activate, and those with missing volumes.
+
+    A lost connection and a resync are in neither.
+    """
+    ganeti = world.ganeti
+    silent = {
+        row["uuid"]: "Error 7: Failed to connect"
+        for row in ganeti.nodes
+        if not (row["offline"] or ganeti.answers(row["name"]))
+    }
+    down = [
+        row["name"]
+        for row in ganeti.instances
+        if row["admin_state"] == "up"
+        and row["snodes"]
+        and (ganeti.data[row["name"]].broken or not ganeti.runs[row["name"]])
+    ]
+    missing = {
+        row["name"]: [[ganeti.node(node)["uuid"], f"{GROUP}/{row['uuid']}.disk0_data"]]
+        for row in ganeti.instances
+        for node in (row["pnode"], *row["snodes"])
+        if ganeti.storage.lacks(node, row["name"])
+    }
+    return [silent, down, missing]
 
 
 def _oob(world: World, op: Row) -> list[Any]:
@@ -410,6 +479,7 @@ def _oob(world: World, op: Row) -> list[Any]:
 _EFFECTS: Final[Mapping[str, Callable[[World, Row], Any]]] = {
     "OP_INSTANCE_MIGRATE": _migrate,
     "OP_INSTANCE_FAILOVER": _fail_over,
+    "OP_INSTANCE_MOVE": _copy,
     "OP_INSTANCE_REPLACE_DISKS": _replace_disks,
     "OP_NODE_SET_PARAMS": _set_params,
     "OP_TAGS_SET": _set_tags,
@@ -420,4 +490,9 @@ _EFFECTS: Final[Mapping[str, Callable[[World, Row], Any]]] = {
     "OP_INSTANCE_QUERY_DATA": _query_data,
     "OP_OOB_COMMAND": _oob,
     "OP_BACKUP_EXPORT": _instance,
+    "OP_NODE_QUERY_STORAGE": _query_storage,
+    "OP_NODE_QUERYVOLS": _query_volumes,
+    "OP_NODE_MODIFY_STORAGE": _modify_storage,
+    "OP_REPAIR_NODE_STORAGE": _repair_storage,
+    "OP_GROUP_VERIFY_DISKS": _verify_disks,
 }

@@ -11,9 +11,16 @@ if TYPE_CHECKING:
 Operation = Mapping[str, Any]
 
 #: Operations that change nothing.
-_READS: Final = frozenset(("OP_INSTANCE_QUERY_DATA", "OP_NODE_QUERY_STORAGE"))
+_READS: Final = frozenset(
+    (
+        "OP_INSTANCE_QUERY_DATA",
+        "OP_NODE_QUERY_STORAGE",
+        "OP_NODE_QUERYVOLS",
+        "OP_GROUP_VERIFY_DISKS",
+    )
+)
 _TAGS: Final = frozenset(("OP_TAGS_SET", "OP_TAGS_DEL"))
-_LEAVES: Final = frozenset(("OP_INSTANCE_MIGRATE", "OP_INSTANCE_FAILOVER"))
+_LEAVES: Final = frozenset(("OP_INSTANCE_MIGRATE", "OP_INSTANCE_FAILOVER", "OP_INSTANCE_MOVE"))
 
 
 class Effect(NamedTuple):

@@ -73,7 +73,8 @@ class Results:
         if after["status"] == "completed" != before["status"] and not after.get("maintenance"):
             self._completed.append((uuid, seen))
         if after["acknowledged"] and not (before["acknowledged"] or after.get("maintenance")):
-            tag = f"{READY_TAG if after['status'] == 'completed' else FAILED_TAG}{uuid}"
+            # A failure that has closed volumes is known until they are opened.
+            tag = f"{FAILED_TAG if before['status'] == 'failed' else READY_TAG}{uuid}"
             self._require("acknowledged", tag in self._tags, f"{tag} was never set")
 
     def removed(self, uuid: str, record: Row, answers: Answers, seen: Seen | None) -> None:

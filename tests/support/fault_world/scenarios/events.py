@@ -7,8 +7,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from fault_world.causes import control
+from fault_world.causes.others import submit
 from fault_world.faults import Fault
 from fault_world.kinds import KINDS
+from fault_world.plugins import PLUGIN_FAULTS
+from fault_world.storage import GROUP, MISSING
 
 if TYPE_CHECKING:
     from fault_world.world import World
@@ -32,6 +35,9 @@ class EventKind(NamedTuple):
     """whether ``for SECONDS`` may follow"""
 
 
+#: What a filter rule of a person does, and to which jobs.
+HELD: Final = tuple(one.replace(" ", "-") for one in control.FILTERS)
+
 #: Kind of a drawn fault -> what its detail is.
 _DETAILS: Final[Mapping[str, str]] = {
     "falls-ill": "a status (evacuate, evacuate-failover, live-repair) or changing",
@@ -41,9 +47,11 @@ _DETAILS: Final[Mapping[str, str]] = {
     "lost-answers": "a share, 0 to 1",
     "late-storing": "seconds",
     "failing-operations": "a share, 0 to 1",
-    "maintenance-requested": "stop or refuse: what is done with instances that cannot migrate; "
+    "maintenance-requested": "stop, move or refuse: what is done with those that cannot migrate; "
     "after a comma, power or command:reboot: what reboots the node; at the end ,full: copies of "
     "disks leave as well",
+    "plugin-fails": f"what it does wrong: {', '.join(PLUGIN_FAULTS)}",
+    "master-left-behind": "cut-off, agents-only or reached: what the old master reaches",
     "tag-set": "a tag; one that ends with a colon gets the uuid of each incident of the node",
 }
 
@@ -96,6 +104,17 @@ def _crashes(world: World, fault: Fault) -> None:
     world.ganeti.stop(fault.subject)
 
 
+def _left_running(world: World, fault: Fault) -> None:
+    """An instance that is marked down runs all the same."""
+    world.ganeti.start(fault.subject)
+
+
+def _failed_over(world: World, fault: Fault) -> None:
+    """The owner has an instance started on its secondary; it is stopped for a moment."""
+    operation = {"OP_ID": "OP_INSTANCE_FAILOVER", "instance_name": fault.subject}
+    submit(world, [[operation | {"ignore_consistency": True}]])
+
+
 def _copy_lost(world: World, fault: Fault) -> None:
     """The disk of one of an instance's nodes breaks; ``detail``: the node."""
     data = world.ganeti.data[fault.subject]
@@ -115,6 +134,11 @@ def _queue_drained(world: World, fault: Fault) -> None:
     world.clock.after(fault.lasts, partial(setattr, world.luxid, "drained", False))
 
 
+def _jobs_held(world: World, fault: Fault) -> None:
+    """A person's filter rule holds or rejects jobs."""
+    control.jobs_filtered(world, fault._replace(detail=fault.detail.replace("-", " ")))
+
+
 def _rule_copied(world: World, fault: Fault) -> None:
     """The record of an incident is written again, as another rule."""
     for uuid, _ in world.records()[:1]:
@@ -122,6 +146,27 @@ def _rule_copied(world: World, fault: Fault) -> None:
         copied = "00000000-0000-4000-8000-000000000001"
         world.luxid.filters[copied] = rule | {"uuid": copied}
         world.ganeti.changed()
+
+
+def _volume_fails(world: World, fault: Fault) -> None:
+    """The report of a node names one more physical volume as failing."""
+    details = world.ganeti.reports.get(fault.subject, {}).get("details", [])
+    known = details if isinstance(details, list) else []
+    words = "physical volume missing" if fault.detail == MISSING else "errors logged"
+    more = {"faults": [words], "physical_volumes": [fault.detail]}
+    source = f"lvm:{GROUP}" if fault.detail == MISSING else f"smart:{fault.detail}"
+    found = sorted([*known, {"source": source, "details": more}], key=lambda one: one["source"])
+    world.ganeti.reports[fault.subject] = {"status": "live-repair", "details": found}
+
+
+def _volume_lost(world: World, fault: Fault) -> None:
+    """LVM of a node does not find a physical volume any more."""
+    world.ganeti.storage.lose(fault.subject, fault.detail)
+
+
+def _volume_replaced(world: World, fault: Fault) -> None:
+    """A new, empty physical volume has the name of an old one."""
+    world.ganeti.storage.replace(fault.subject, fault.detail)
 
 
 _MORE: Final[Mapping[str, EventKind]] = {
@@ -132,21 +177,24 @@ _MORE: Final[Mapping[str, EventKind]] = {
     "tag-removed": EventKind(_tag_removed, NODE, "a tag, or with a colon its beginning"),
     "instance-tagged": EventKind(_instance_tagged, INSTANCE, "a tag"),
     "instance-crashes": EventKind(_crashes, INSTANCE),
+    "left-running": EventKind(_left_running, INSTANCE),
+    "instance-failed-over": EventKind(_failed_over, INSTANCE),
     "copy-lost": EventKind(_copy_lost, INSTANCE, "one of its nodes"),
     "group-tagged": EventKind(_group_tagged, "", "a tag"),
+    "volume-fails": EventKind(_volume_fails, NODE, f"a physical volume, or {MISSING}"),
+    "volume-lost": EventKind(_volume_lost, NODE, "a physical volume"),
+    "volume-replaced": EventKind(_volume_replaced, NODE, "a physical volume"),
+    "gate-refuses": EventKind(control.lasting, lasts=True),
     "queue-drained": EventKind(_queue_drained, lasts=True),
     "rule-copied": EventKind(_rule_copied),
+    "jobs-held": EventKind(_jobs_held, "", f"one of {', '.join(HELD)}", lasts=True),
     "commands-end": EventKind(control.lasting, "", "succeed, fail or hang", lasts=True),
 }
 
 #: What happens in histories only.
 _ONLY_HISTORIES: Final = frozenset(
-    ("surprise",
-     "master-left-behind", "lost-submissions", "records-fail", "archived-at-once", "power-stays",
-     "no-effect", "record-restored", "agent-forgets", "disk-fails", "disk-full",
-     "resync-stalls", "late-agents", "plugin-fails", "jobs-held",
-     "locks-held", "watcher-runs", "harep-runs", "group-renamed", "group-excluded",
-     "instance-excluded")
+    ("surprise", "lost-submissions", "records-fail", "record-restored", "disk-fails",
+     "late-agents", "harep-runs", "group-renamed", "group-excluded", "instance-excluded")
 )  # fmt: skip
 
 EVENTS: Final[Mapping[str, EventKind]] = {

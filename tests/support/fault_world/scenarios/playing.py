@@ -40,6 +40,8 @@ def _ganeti(scenario: Scenario) -> Ganeti:
         if node.flags:
             row["master_candidate"] = False
     ganeti.candidates()
+    for volume in scenario.volumes:
+        ganeti.storage.add(*volume)
     for one in scenario.instances:
         sizes = [] if one.template == "diskless" else [one.disk]
         ganeti.add_instance(one.name, one.template, one.nodes, sizes, memory=one.memory, up=one.up)

@@ -7,7 +7,8 @@ from math import isfinite
 from typing import Final, NamedTuple
 
 from fault_world.faults import Fault
-from fault_world.scenarios.events import EVENTS, NODE, EventKind
+from fault_world.plugins import PLUGIN_FAULTS
+from fault_world.scenarios.events import EVENTS, HELD, NODE, EventKind
 from ganeti_steward.core.config.parse import read_config
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import BadConfig
@@ -32,6 +33,9 @@ _CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
     "reports": tuple(STATUSES),
     "wrong-reports": ("lost", "old", "forged"),
     "commands-end": ("succeed", "fail", "hang"),
+    "jobs-held": HELD,
+    "plugin-fails": PLUGIN_FAULTS,
+    "master-left-behind": ("cut-off", "agents-only", "reached"),
 }
 _NUMBERS: Final = ("clock-jumps", "slow-calls", "lost-answers", "late-storing")
 
@@ -60,10 +64,20 @@ class GivenInstance(NamedTuple):
     tags: tuple[str, ...] = ()
 
 
+class GivenVolume(NamedTuple):
+    """One physical volume of a node's volume group."""
+
+    node: str
+    name: str
+    size: int
+    """MiB"""
+
+
 class Scenario(NamedTuple):
     """One file."""
 
     nodes: tuple[GivenNode, ...]
+    volumes: tuple[GivenVolume, ...]
     instances: tuple[GivenInstance, ...]
     config: Config
     events: tuple[Fault, ...]
@@ -105,6 +119,7 @@ class _Reader:
         self._path = path
         self._faults: list[str] = []
         self._nodes: dict[str, GivenNode] = {}
+        self._volumes: list[GivenVolume] = []
         self._instances: dict[str, GivenInstance] = {}
         self._settings: dict[str, str] = {}
         """section and key -> value, as TOML"""
@@ -112,6 +127,7 @@ class _Reader:
         self._until, self._seed = _UNTIL, "1"
         self._kinds: dict[str, Callable[[list[str]], None]] = {
             "node": self._node,
+            "volume": self._volume,
             "instance": self._instance,
             "set": self._set,
             "at": self._at,
@@ -130,9 +146,12 @@ class _Reader:
         if self._faults:
             raise BadScenario(self._faults)
         nodes, instances = tuple(self._nodes.values()), tuple(self._instances.values())
+        volumes = tuple(self._volumes)
         events, expected = tuple(self._events), tuple(lines[end + 1 :])
         config = self._config()
-        return Scenario(nodes, instances, config, events, self._until, self._seed, expected)
+        return Scenario(
+            nodes, volumes, instances, config, events, self._until, self._seed, expected
+        )
 
     def _line(self, number: int, words: list[str]) -> None:
         read = self._kinds.get(words[0])
@@ -160,6 +179,15 @@ class _Reader:
         if flags and not self._nodes:
             raise _Fault(f"{name} is the first node, the master, and cannot be {flags[0]}")
         self._nodes[name] = GivenNode(name, tuple(flags), tuple(tags))
+
+    def _volume(self, words: list[str]) -> None:
+        if len(words) != 3:
+            raise _Fault("a volume is written like: volume node1 /dev/sda 102400")
+        node, name, size = words
+        self._known(node, NODE)
+        if any((one.node, one.name) == (node, name) for one in self._volumes):
+            raise _Fault(f"{name} of {node} is there already")
+        self._volumes.append(GivenVolume(node, name, _mebibytes(size)))
 
     def _instance(self, words: list[str]) -> None:
         name = self._new(words, self._instances)
