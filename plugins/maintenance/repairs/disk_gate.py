@@ -62,6 +62,8 @@ def _found(group: str, state: JobState, world: World) -> Iterator[str]:
 
 def _fault(state: JobState) -> str:
     """Why a job has no result; empty where it has one."""
+    if not state.number:
+        return state.error
     if not state.ended:
         fault = f"job {state.number} did not end within {LIMIT:g} s"
         return f"{fault}: another job may hold its locks"
