@@ -53,7 +53,9 @@ class PlannedMaintenance(NodeRepair):
 
 
 def _next(case: MaintenanceCase) -> task.Plan:
-    failed = [attempt for attempt in case.incident.attempts if attempt.failed and attempt.tried]
+    # What Ganeti broke of the node itself is planned again; the engine counts how often.
+    attempts = [attempt for attempt in case.incident.attempts if attempt.instance]
+    failed = [attempt for attempt in attempts if attempt.failed and attempt.tried]
     if cut := [one.instance for one in failed if _is_cut(case, one)]:
         jobs = [(name, [operations.clean_up(name)]) for name in cut]
         return for_each(case, task.CLEAN_UP, "clean up migrations that were cut in half at", jobs)
