@@ -23,6 +23,10 @@ _LOSING: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
+#: luxid's error of a job whose process has ended before it.
+CUT: Final = "Job process died unexpectedly"
+
+
 class Fault(NamedTuple):
     """Something that happens at a time."""
 
@@ -197,6 +201,8 @@ class Faults:
 
     def of_operation(self, operation: Mapping[str, Any]) -> str:
         """Why an operation fails; empty: it does not for a reason of its own."""
+        if self._now("jobs-cut"):
+            return CUT
         fault = self._now("failing-operations")
         if fault and self._world.draw("operation fails").random() < float(fault.detail):
             return "it failed for a reason of its own"

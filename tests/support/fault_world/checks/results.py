@@ -121,6 +121,8 @@ class Results:
         bad = [one for one in states if one["status"] in ("error", "canceled")]
         fields = ("status", "attempts", "retry_at")
         noted = any(before[one] != after[one] for one in fields)
+        # Whether Ganeti has done the work though its job was cut, the node itself decides.
+        noted |= before.get("maintenance") != after.get("maintenance")
         if bad and before["status"] in _ACTIVE and submission["step"] not in AFTERWARDS:
             self._require("result", noted, f"{text} has failed, and the record does not say so")
 

@@ -164,6 +164,11 @@ def _volume_lost(world: World, fault: Fault) -> None:
     world.ganeti.storage.lose(fault.subject, fault.detail)
 
 
+def _volume_closed(world: World, fault: Fault) -> None:
+    """A person forbids new logical volumes on a physical volume."""
+    world.ganeti.storage.set_allocatable(fault.subject, fault.detail, False)
+
+
 def _volume_replaced(world: World, fault: Fault) -> None:
     """A new, empty physical volume has the name of an old one."""
     world.ganeti.storage.replace(fault.subject, fault.detail)
@@ -183,7 +188,9 @@ _MORE: Final[Mapping[str, EventKind]] = {
     "group-tagged": EventKind(_group_tagged, "", "a tag"),
     "volume-fails": EventKind(_volume_fails, NODE, f"a physical volume, or {MISSING}"),
     "volume-lost": EventKind(_volume_lost, NODE, "a physical volume"),
+    "volume-closed": EventKind(_volume_closed, NODE, "a physical volume"),
     "volume-replaced": EventKind(_volume_replaced, NODE, "a physical volume"),
+    "jobs-cut": EventKind(control.lasting, lasts=True),
     "gate-refuses": EventKind(control.lasting, lasts=True),
     "queue-drained": EventKind(_queue_drained, lasts=True),
     "rule-copied": EventKind(_rule_copied),
