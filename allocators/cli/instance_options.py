@@ -159,9 +159,8 @@ def add_instance_options(parser: argparse._ActionsContainer) -> None:
     option(parser, "-B, --backend-parameters KEY=VALUE,...", text, default="")
     option(parser, "--memory SIZE", "the same as -B memory=SIZE")
     option(parser, "-c, --vcpus NUMBER", "the same as -B vcpus=NUMBER")
-    text = "one disk; may be given several times"
-    named = "--disk N:size=SIZE[,spindles=NUMBER][,vg=NAME][,metavg=NAME]"
-    option(parser, named, text, several=True, dest="disks")
+    text = "one disk, also with vg=NAME and metavg=NAME; may be given several times"
+    option(parser, "--disk N:size=SIZE[,spindles=NUMBER]", text, several=True, dest="disks")
     option(parser, "-s, --os-size SIZE", "one disk of this size")
     text = "one network interface; may be given several times"
     option(parser, "--net N:network=NAME", text, several=True, dest="nets")

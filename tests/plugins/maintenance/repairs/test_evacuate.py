@@ -270,7 +270,7 @@ def test_moves_of_the_cluster_share_a_bucket() -> None:
     """Ganeti runs no more of them at the same time, whatever node they leave."""
     now = world(nodes(9), [instance(f"i{k}", "n1", f"n{k + 2}") for k in range(4)])
     for job in moving(ILL, now, moves_in_cluster=2).jobs:
-        reasons = read_reasons(reason for one in job for reason in one["reason"])
+        reasons = read_reasons([reason for one in job for reason in one["reason"]])
         assert buckets_of(Job(1, reasons=reasons), LUXID) == {"2:maintd": 2}
     again = [moving(ILL, at, moves_in_cluster=2) for at in (now, now._replace(now=now.now + 5))]
     assert again[0] == again[1]
