@@ -198,13 +198,15 @@ class Server:
         # It would log what broken requests bring about.
         logging.getLogger(asyncio.__name__).disabled = True
         self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
+        # Made here: `stop` and `run`, in two threads, would each make one.
+        self._loop = self._runner.get_loop()
         self._stopping = asyncio.Event()
 
     def stop(self) -> None:
         """Let `run` end; may be called by a signal handler and by other threads."""
         # It may have ended.
         with suppress(RuntimeError):
-            self._runner.get_loop().call_soon_threadsafe(self._stopping.set)
+            self._loop.call_soon_threadsafe(self._stopping.set)
 
     def run(self) -> None:
         """Serve until it is stopped; takes no more connections then."""
