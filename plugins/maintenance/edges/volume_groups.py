@@ -6,7 +6,6 @@ master: no query of luxid's names the volume group of a disk.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
@@ -48,9 +47,6 @@ _LIMITS: Final = Limits(30, 2**26)
 #: Seconds between two readings of it, while jobs change it all the time.
 _READ_EVERY: Final = 60
 
-#: All texts and numbers of it that are read here.
-_NEEDED: Final = frozenset({"name", "dev_type", "volume_group_name", "cluster_name", "metavg"})
-
 #: Templates whose disks are logical volumes; data and metadata of DRBD are two more of them.
 _PLAIN: Final = "plain"
 _DRBD: Final = "drbd"
@@ -73,19 +69,10 @@ def read_places(data: str = DATA) -> Places:
     """Read the configuration in Ganeti's directory; raises OSError, StewardError."""
     path = os.path.join(data, _FILE)
     try:
-        return places(json.loads(read_regular(path, _LONGEST), object_hook=_needed))
+        return places(orjson.loads(read_regular(path, _LONGEST)))
     except (AttributeError, KeyError, TypeError, ValueError) as err:
         fault = f"{type(err).__name__}: {err}"
         raise StewardError(f"{path} is not what Ganeti 3 writes ({fault})") from None
-
-
-def _needed(found: dict[str, Any]) -> dict[str, Any]:
-    """An object without what is not read here, which would be most of the memory."""
-    return {
-        key: value
-        for key, value in found.items()
-        if key in _NEEDED or isinstance(value, dict | list)
-    }
 
 
 def places(configuration: Any) -> Places:
