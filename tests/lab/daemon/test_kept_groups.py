@@ -11,10 +11,11 @@ import pytest
 from ganeti_steward.allocators.state.volume_groups import KeptGroups, read_kept
 from ganeti_steward.core.model.cluster import VolumeGroup
 from ganeti_steward.core.model.cluster_reader import read_cluster
+from ganeti_steward.plugins.model.incident import COMPLETED
 
 from ..cluster import until
 from .maintained_lab import MaintainedLab
-from .node_files import AGENT_SECTIONS
+from .node_files import AGENT_SECTIONS, EVACUATE
 
 #: Nodes with an agent and the second group.
 NODES: Final = ("node2.lab", "node3.lab")
@@ -110,3 +111,51 @@ def test_by_a_job(two_groups: MaintainedLab) -> None:
     assert {row["node"] for row in rows if row["cluster"]} == {*lab.nodes}
     listed = lab.steward("volume-groups")
     assert "1 instance has disks outside of the cluster's volume group labvg" in listed.stderr
+
+
+@pytest.fixture
+def third(two_groups: MaintainedLab) -> Iterator[str]:
+    """The third node of their node group, which has the second group, too."""
+    lab, name = two_groups, "node1.lab"
+    lab.storage("add-vg", "fast", str(SIZE), node=name)
+    try:
+        yield name
+    finally:
+        lab.remove(*lab.instances())
+        lab.storage("remove-vg", "fast", node=name)
+
+
+def test_each_copy_goes_where_its_group_has_room(two_groups: MaintainedLab, third: str) -> None:
+    """By Ganeti's evacuation and replace-disks, by balance, and by the daemon."""
+    lab, (first, second) = two_groups, NODES
+    assert lab.steward("volume-groups", "--update").returncode == 0
+    lab.ok(f"gnt-node evacuate -f -s -I steward {second}")
+    assert lab.nodes_of("inst1.lab") == [first, third]
+    lab.ok("gnt-instance replace-disks -I steward inst1.lab")
+    assert lab.nodes_of("inst1.lab") == [first, second]
+    lab.ok(f"gnt-node modify --drained=yes {second}")
+    done = lab.steward("balance", "-L", "-E", "-X", "--yes")
+    assert done.returncode == 0, done.stderr
+    primary, other = lab.nodes_of("inst1.lab")
+    assert {primary, other} == {first, third}
+    lab.ok(f"gnt-node modify --drained=no {second}")
+    lab.ok("gnt-instance replace-disks -I steward inst1.lab")
+    lab.report(second, EVACUATE)
+    with lab.daemon(""):
+        lab.ended(second, COMPLETED)
+    assert lab.nodes_of("inst1.lab") == [primary, other]
+
+
+def test_no_copy_goes_where_its_group_is_full(two_groups: MaintainedLab) -> None:
+    """The third node has the group, and too little room in it."""
+    lab = two_groups
+    lab.storage("add-vg", "fast", str(METADATA), node="node1.lab")
+    try:
+        assert lab.steward("volume-groups", "--update").returncode == 0
+        refused = lab.run(f"gnt-node evacuate -f -s -I steward {NODES[1]}")
+        assert "Unable to evacuate instances inst1.lab (0/1 nodes fit: 1 volume group" in str(
+            refused
+        )
+        assert lab.nodes_of("inst1.lab") == [*NODES]
+    finally:
+        lab.storage("remove-vg", "fast", node="node1.lab")
