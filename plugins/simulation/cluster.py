@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from ganeti_steward.core.model.cluster import (
@@ -35,6 +35,7 @@ class SimulatedCluster:
         self.nodes = {node.name: node for node in start.cluster.nodes}
         """with their roles, and their figures while they run"""
         self.instances = {one.name: one for one in start.cluster.instances}
+        self.groups = {group.name: group for group in start.cluster.groups}
         self.cluster_tags = frozenset(start.cluster_tags)
         self.candidate_pool_size = start.candidate_pool_size
         self.dead = set[str]()
@@ -60,7 +61,7 @@ class SimulatedCluster:
         if self._cluster is None:
             start = self._start.cluster
             self._cluster = Cluster(
-                start.groups,
+                self.groups.values(),
                 map(self._shown, self.nodes.values()),
                 map(self._with_status, self.instances.values()),
                 sorted(self.cluster_tags),
@@ -106,11 +107,29 @@ class SimulatedCluster:
             return [_instance(one) for one in self.cluster.instances]
         return [_group(group) for group in self.cluster.groups] if what == "group" else []
 
+    def find(self, kind: str, name: str) -> Row:
+        """One of them; raises KeyError."""
+        if kind == "node":
+            return _node(self.nodes[name])
+        return _instance(self.instances[name]) if kind == "instance" else _group(self.groups[name])
+
+    def set_tags(self, kind: str, name: str, tags: Iterable[str]) -> None:
+        """Give an object other tags."""
+        if kind == "cluster":
+            self.cluster_tags = frozenset(tags)
+        else:
+            kinds = {"node": self.nodes, "instance": self.instances, "nodegroup": self.groups}
+            found: dict[str, Any] = kinds[kind]  # type: ignore[assignment]
+            found[name] = found[name]._replace(tags=tuple(sorted(tags)))
+        self._cluster = None
+
     # Nodes
 
     def alive(self, node: str) -> bool:
         """Whether a node runs."""
         return node not in self.dead and node not in self.out
+
+    answers = has_power = alive
 
     def usable(self, node: str) -> bool:
         """Whether a node takes instances."""
@@ -134,11 +153,6 @@ class SimulatedCluster:
         )
         self._cluster = None
 
-    def tag_node(self, node: str, tags: Iterable[str]) -> None:
-        """Give a node other tags."""
-        self.nodes[node] = self.nodes[node]._replace(tags=tuple(sorted(tags)))
-        self._cluster = None
-
     def promote(self) -> None:
         """Make more nodes master candidates where there are fewer than the pool is to have."""
         usable = sorted(node.name for node in self.nodes.values() if self.usable(node.name))
@@ -157,6 +171,14 @@ class SimulatedCluster:
         self._cluster = None
         self._look_at(one.name for one in self.instances.values() if one.primary == node)
 
+    def set_power(self, node: str, *, on: bool) -> None:
+        """Switch a node on or off."""
+        self.power(node, dead=not on)
+
+    def free_memory(self, node: str) -> int:
+        """MiB."""
+        return self.nodes[node].free_memory
+
     def _shown(self, node: Node) -> Node:
         """A node as it is seen: without figures while it does not run."""
         if self.alive(node.name) and not node.offline:
@@ -166,18 +188,26 @@ class SimulatedCluster:
 
     # Instances
 
-    def place(self, instance: str, nodes: tuple[str, ...]) -> None:
+    def place(self, instance: str, nodes: Sequence[str], *, live: bool = False) -> None:
         """Give an instance other nodes, the primary first."""
-        before = self.instances[instance]
-        for names, sign in ((before.nodes, 1), (nodes, -1)):
-            self._take(before, names, sign)
-        self.instances[instance] = before._replace(nodes=nodes)
-        self._cluster = None
-        self._look_at((instance,))
+        self._replace(self.instances[instance]._replace(nodes=tuple(nodes)))
 
-    def _take(self, one: Instance, nodes: tuple[str, ...], sign: int) -> None:
-        """``sign``: 1: the nodes get free what it takes, -1: they do not have it any more."""
-        for at, name in enumerate(nodes):
+    def set_state(self, instance: str, state: str) -> None:
+        """``state``: up or down, as its owner wants it."""
+        if state != "up":
+            self._count(instance)
+        self._replace(self.instances[instance]._replace(state=state))
+
+    def _replace(self, one: Instance) -> None:
+        for known, sign in ((self.instances[one.name], 1), (one, -1)):
+            self._take(known, sign)
+        self.instances[one.name] = one
+        self._cluster = None
+        self._look_at((one.name,))
+
+    def _take(self, one: Instance, sign: int) -> None:
+        """``sign``: 1: its nodes get free what it takes, -1: they do not have it any more."""
+        for at, name in enumerate(one.nodes):
             memory = one.memory if at == 0 and one.uses_memory else 0
             disk = one.disk_space if one.local else 0
             node = self.nodes[name]
@@ -185,23 +215,32 @@ class SimulatedCluster:
                 free_memory=node.free_memory + sign * memory, free_disk=node.free_disk + sign * disk
             )
 
-    def tag_instance(self, instance: str, tags: Iterable[str]) -> None:
-        """Give an instance other tags."""
-        self.instances[instance] = self.instances[instance]._replace(tags=tuple(sorted(tags)))
-        self._cluster = None
+    def runs_on(self, instance: str) -> set[str]:
+        """The name of its primary, where it runs there."""
+        one = self.instances[instance]
+        return {one.primary} if one.up and instance not in self._down else set()
 
-    def tag_cluster(self, tags: Iterable[str]) -> None:
-        """Give the cluster other tags."""
-        self.cluster_tags = frozenset(tags)
-        self._cluster = None
+    def whole(self, instance: str) -> set[str]:
+        """Copies are the same again as soon as their nodes run."""
+        return {*self.instances[instance].nodes}
+
+    def disk_status(self, instance: str, node: str) -> list[Any] | None:
+        """The own disk of a side is good; the connection is not while the other one is away."""
+        if not self.alive(node):
+            return None
+        together = all(map(self.alive, self.instances[instance].nodes))
+        return [None, None, None, None, None, not together, 1]
+
+    def renew_copy(self, instance: str, node: str) -> None:
+        """Every copy is good."""
 
     def stop(self, instance: str) -> None:
-        """An instance is down until its nodes change or `resume`."""
+        """An instance is down until its nodes change or `start`."""
         if self.instances[instance].up:
             self._down.setdefault(instance, (self._clock(), FAILOVER))
             self._cluster = None
 
-    def resume(self, instance: str) -> None:
+    def start(self, instance: str) -> None:
         """An instance runs again, if its node does."""
         self._look_at((instance,))
 

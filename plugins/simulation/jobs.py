@@ -31,6 +31,10 @@ class JobFailed(Exception):
 class Operations(Protocol):
     """What operations do."""
 
+    @property
+    def known(self) -> Mapping[str, Any]:
+        """By opcode."""
+
     def begin(self, operation: Operation) -> tuple[float, Callable[[], Any]]:
         """It starts: the ns until its end, and what happens then, which returns its result.
 

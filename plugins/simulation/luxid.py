@@ -62,7 +62,7 @@ class Luxid:
         speed: float = 1,
     ) -> None:
         """``clock``: ns since the epoch; ``speed``: how much faster jobs are than it."""
-        self._cluster, self._schedule = cluster, schedule
+        self._cluster, self._schedule, self._known = cluster, schedule, operations.known
         self.clock, self._speed, self._begin = clock, speed, (clock(), schedule.now)
         self.queue = SimulatedJobs(schedule, operations)
         self.filters: dict[str, Row] = {}
@@ -147,10 +147,11 @@ class Luxid:
     def submit(self, jobs: Sequence[Sequence[Operation]]) -> list[Any]:
         """Take all jobs, or raise Refusal."""
         for operation in (op for job in jobs for op in job):
-            if not isinstance(operation.get("reason"), list):
-                raise LuxidRefusal(
-                    "Failed to parse request: SubmitManyJobs: key 'reason' not found"
-                )
+            fault = "" if isinstance(operation.get("reason"), list) else "key 'reason' not found"
+            if operation["OP_ID"] not in self._known:
+                fault = f"Unknown opcode {operation['OP_ID']}"
+            if fault:
+                raise LuxidRefusal(f"Failed to parse request: SubmitManyJobs: {fault}")
         if self.drained:
             raise LuxidRefusal(["GenericError", ["Queue drained"]])
         numbers = self.queue.allocate(len(jobs))

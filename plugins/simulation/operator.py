@@ -123,7 +123,9 @@ class Operator:
         if self._cluster.alive(node):
             self._cluster.set_roles(node, drained=False)
         if incident.active:
-            self._cluster.tag_node(node, {*self._cluster.nodes[node].tags, incident.cancel_tag})
+            self._cluster.set_tags(
+                "node", node, {*self._cluster.nodes[node].tags, incident.cancel_tag}
+            )
         else:
             self._remove_tags(node, incident.own_tags)
         self._hardware.news()
@@ -155,7 +157,7 @@ class Operator:
         self._cluster.place(name, (one.secondaries[0], one.primary))
         self._cluster.stop(name)
         seconds = self._assumed.failover_seconds
-        self._schedule.after(seconds * SECOND, lambda: self._cluster.resume(name))
+        self._schedule.after(seconds * SECOND, lambda: self._cluster.start(name))
 
     def _bring_back(self, node: str) -> None:
         """The node is as new: what is still open for it is canceled, what is over acknowledged."""
@@ -164,12 +166,12 @@ class Operator:
         own = [one for one in self._incidents.values() if one.node == cluster.nodes[node].uuid]
         cluster.set_roles(node, offline=False, drained=False)
         requests = {one.cancel_tag for one in own if one.state.under_repair}
-        cluster.tag_node(node, requests.union(cluster.nodes[node].tags))
+        cluster.set_tags("node", node, requests.union(cluster.nodes[node].tags))
         for one in own:
             if not one.active:
                 self._remove_tags(node, one.own_tags)
         cluster.promote()
 
     def _remove_tags(self, node: str, tags: Iterable[str]) -> None:
-        self._cluster.tag_node(node, {*self._cluster.nodes[node].tags} - {*tags})
+        self._cluster.set_tags("node", node, {*self._cluster.nodes[node].tags} - {*tags})
         self._hardware.news()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -46,6 +47,7 @@ from ganeti_steward.plugins.model.operations import SET_NODE_PARAMS
 from ganeti_steward.plugins.model.storage import NodeStorage
 from ganeti_steward.plugins.model.task import RoutinePlan, Task
 from ganeti_steward.plugins.model.world import Observation, Reported, Silent, World
+from ganeti_steward.plugins.simulation.jobs import JobFailed
 
 OFF: Final = "maintd:off"
 AUTOREPAIR: Final = "ganeti:watcher:autorepair:reinstall"
@@ -181,12 +183,10 @@ def routine_planner(plugin: str) -> Callable[[str, World], Sequence[RoutinePlan]
 
 
 def applied(before: World, jobs: Iterable[Job]) -> World:
-    """The world when these jobs have succeeded: moves, roles and tags."""
+    """The world when these jobs have succeeded: moves, roles and tags; raises JobFailed."""
     operations = [one for job in jobs for one in job]
     known = [one for one in operations if one["OP_ID"] in {*MOVES, SET_NODE_PARAMS}]
-    found = worlds.after(
-        before, [[one for one in known if "iallocator" not in one and one.get("mode") is None]]
-    )
+    found = worlds.after(before, [[one for one in known if "iallocator" not in one]])
     for one in operations:
         if one["OP_ID"] == "OP_TAGS_SET" and one["kind"] == "node":
             tags = (*found.nodes[uuid_of(one["name"])].tags, *one["tags"])
@@ -235,7 +235,10 @@ def started(
                 for one in record.open
             ]
             records[each.incident] = record._replace(open=tuple(opened))
-        now = applied(now, [job for task in given for job in task.jobs])
+        for task in given:
+            # `forbidden` names what Ganeti refuses.
+            with suppress(JobFailed):
+                now = applied(now, task.jobs)
         now = now._replace(incidents=records)
     return found
 
@@ -274,6 +277,10 @@ def forbidden(now: World, task: Task) -> list[str]:
             faults.append(f"instance {name} may run twice")
     if effects.unchecked:
         faults.append(f"old data: {effects.unchecked}")
+    try:
+        applied(now, task.jobs)
+    except JobFailed as err:
+        faults.append(f"Ganeti refuses it: {err}")
     return faults
 
 

@@ -32,6 +32,7 @@ def test_moves_change_places_and_figures() -> None:
 def test_roles_exclude_each_other() -> None:
     before = world([node("n1", master_candidate=True), node("n2", master=True)])
     drain = {"OP_ID": "OP_NODE_SET_PARAMS", "node_name": "n1", "drained": True}
+    drain["auto_promote"] = True
     drained = after(before, [[drain]])
     offline = after(drained, [[{**drain, "drained": None, "offline": True}]])
     assert not drained.nodes[uuid_of("n1")].master_candidate

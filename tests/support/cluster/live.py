@@ -7,6 +7,8 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 from uuid import NAMESPACE_DNS, uuid5
 
+from fault_world.rows import Rows
+
 Message = dict[str, Any]
 Row = dict[str, Any]
 
@@ -29,7 +31,7 @@ FIGURES: Final = {
 _QUERIED: Final = ("hypervisor", "forthcoming")
 
 
-class Ganeti:
+class Ganeti(Rows):
     """The rows of each kind of object; change them as you like."""
 
     def __init__(self, message: Message, templates: Sequence[str] = ("drbd", "plain")) -> None:
@@ -57,19 +59,6 @@ class Ganeti:
             row["master_capable"] = True
         self.storage: dict[int, list[list[Any]]] = {}
         """job -> what nodes report about their storage"""
-
-    def rows(self, what: str) -> list[Row]:
-        """All objects of a kind."""
-        rows: list[Row] = getattr(self, f"{what}s")
-        return rows
-
-    def node(self, name: str) -> Row:
-        """The row of one node."""
-        return next(row for row in self.nodes if row["name"] == name)
-
-    def instance(self, name: str) -> Row:
-        """The row of one instance."""
-        return next(row for row in self.instances if row["name"] == name)
 
     def luxi(self, method: str, arguments: list[Any]) -> Any:
         """What luxid answers."""

@@ -6,7 +6,6 @@ import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, TypeVar
 
-from ganeti_steward.allocators.jobs.operations import nodes_after
 from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.model.cluster import (
     DISK_TEMPLATES,
@@ -20,25 +19,18 @@ from ganeti_steward.core.model.cluster import (
     Policy,
     Spec,
 )
-from ganeti_steward.core.model.opcodes import MOVES, Job
+from ganeti_steward.core.model.opcodes import Job
 from ganeti_steward.core.model.sent import Sent
 from ganeti_steward.plugins.model.incident import Incident
 from ganeti_steward.plugins.model.world import Observation, World
+from ganeti_steward.plugins.simulation.cluster import SimulatedCluster
+from ganeti_steward.plugins.simulation.effects import Effects
 
 #: ns since the epoch; a Wednesday, 12:00 UTC.
 NOW: Final = 1_767_787_200 * 10**9
 SECOND: Final = 10**9
 
 GROUP: Final = "g1"
-
-#: Operations after which everything is where it was.
-_STAY: Final = (
-    "OP_INSTANCE_ACTIVATE_DISKS",
-    "OP_INSTANCE_SHUTDOWN",
-    "OP_INSTANCE_STARTUP",
-    "OP_OOB_COMMAND",
-    "OP_TAGS_SET",
-)
 
 #: MiB that one drbd or plain instance takes on each of its nodes for metadata.
 _METADATA: Final = 128
@@ -216,27 +208,11 @@ def _with_free(figures: Node, instances: Iterable[Instance]) -> Node:
 
 
 def after(before: World, jobs: Iterable[Job]) -> World:
-    """The world after these jobs have succeeded: moves, and roles of nodes."""
-    nodes = {one.name: one for one in before.cluster.nodes}
-    places = {one.name: one.nodes for one in before.cluster.instances}
+    """The world after these jobs; raises JobFailed where Ganeti refuses one."""
+    cluster = SimulatedCluster(before, lambda: before.now)
+    cluster.dead |= {one.name for one in before.cluster.nodes if one.missing and not one.offline}
+    effects = Effects(cluster)
     for operation in (one for job in jobs for one in job):
-        if operation["OP_ID"] in _STAY or operation.get("cleanup"):
-            continue
-        if operation["OP_ID"] in MOVES:
-            name = operation["instance_name"]
-            places[name] = nodes_after(places[name], operation)
-        else:
-            changed = nodes[operation["node_name"]]
-            nodes[changed.name] = _with_role(changed, operation)
-    instances = [one._replace(nodes=places[one.name]) for one in before.cluster.instances]
-    figures = [_with_free(one, instances) for one in nodes.values()]
-    return before._replace(cluster=before.cluster.replace(figures, instances))
-
-
-def _with_role(one: Node, operation: Mapping[str, Any]) -> Node:
-    """As Ganeti does it: at most one of the roles is left."""
-    assert operation["OP_ID"] == "OP_NODE_SET_PARAMS", operation
-    roles = ("offline", "drained", "master_candidate")
-    given = {role: operation[role] for role in roles if operation.get(role) is not None}
-    cleared = dict.fromkeys(roles, False) if any(given.values()) else {}
-    return changed(one, **(cleared | given))
+        effects.run(operation)
+    nodes, instances = cluster.nodes.values(), cluster.instances.values()
+    return before._replace(cluster=before.cluster.replace(nodes, instances))

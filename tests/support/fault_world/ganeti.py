@@ -7,11 +7,12 @@ instance really runs, and which copies of its disks hold what it has written.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from random import Random
 from typing import Any, Final
 from uuid import NAMESPACE_DNS, uuid5
 
+from fault_world.rows import Rows, places
 from fault_world.storage import Storage, space
 
 Row = dict[str, Any]
@@ -55,12 +56,11 @@ class Data:
         return {node for node, has in self.copies.items() if has == self.written}
 
 
-class Ganeti:
+class Ganeti(Rows):
     """One cluster."""
 
     def __init__(self, nodes: Sequence[str], pool: int = POOL) -> None:
         """``nodes``: their names; the first is the master; ``pool``: candidates it should have."""
-        self._pool = pool
         self.serial = 1
         """of the configuration"""
         self.off: set[str] = set()
@@ -85,7 +85,6 @@ class Ganeti:
         for name in nodes:
             self.nodes.append(self._node(name, master=not self.nodes))
         self.instances: list[Row] = []
-        self.candidates()
         self.info: Row = {
             "name": "cluster",
             "master": nodes[0],
@@ -97,6 +96,7 @@ class Ganeti:
             "file_storage_dir": "/srv/ganeti/file-storage",
             "beparams": {"default": {"maxmem": 512, "minmem": 512, "vcpus": 1, "spindle_use": 1}},
         }
+        self.promote()
 
     # What luxid reports
 
@@ -106,8 +106,7 @@ class Ganeti:
             return [self._shown_node(row) for row in self.nodes]
         if what == "instance":
             return [self._shown_instance(row) for row in self.instances]
-        rows: list[Row] = getattr(self, f"{what}s")
-        return rows
+        return super().rows(what)
 
     def _shown_node(self, row: Row) -> Row:
         name = row["name"]
@@ -140,14 +139,6 @@ class Ganeti:
 
     # Objects
 
-    def node(self, name: str) -> Row:
-        """One node; raises KeyError."""
-        return _named(self.nodes, name)
-
-    def instance(self, name: str) -> Row:
-        """One instance; raises KeyError."""
-        return _named(self.instances, name)
-
     def has_instance(self, name: str) -> bool:
         """Whether there is such an instance."""
         return any(row["name"] == name for row in self.instances)
@@ -165,6 +156,28 @@ class Ganeti:
     def answers(self, node: str) -> bool:
         """Whether noded of a node answers."""
         return node not in self.off and node not in self.deaf
+
+    def has_power(self, node: str) -> bool:
+        return node not in self.off
+
+    def runs_on(self, instance: str) -> Set[str]:
+        return self.runs[instance]
+
+    def whole(self, instance: str) -> Set[str]:
+        return self.data[instance].whole
+
+    def disk_status(self, instance: str, node: str) -> list[Any] | None:
+        row, data = self.instance(instance), self.data[instance]
+        if not self.answers(node) or self.node(node)["offline"]:
+            return None
+        if row["pnode"] not in self.runs[instance] and not data.active:
+            return None
+        # A side whose own disk is broken stays connected.
+        connected = (data.whole | (data.broken - {node})) - self.off
+        behind = not connected.issuperset(data.copies)
+        percent = 50.0 if data.resyncing else None
+        own = 4 if node in data.broken else 1 if node in data.whole else 2
+        return ["/dev/drbd0", 147, 0, percent, None, behind, own]
 
     def free_disk(self, node: str) -> int:
         """MiB."""
@@ -200,17 +213,8 @@ class Ganeti:
         """The configuration was written."""
         self.serial += 1
 
-    def candidates(self) -> None:
-        """Make nodes master candidates where there are too few."""
-        usable = [
-            row
-            for row in self.nodes
-            if row["master_capable"] and not (row["offline"] or row["drained"])
-        ]
-        for row in usable:
-            if sum(one["master_candidate"] for one in self.nodes) >= self._pool:
-                return
-            row["master_candidate"] = True
+    def set_power(self, node: str, *, on: bool) -> None:
+        (self.power_on if on else self.power_off)(node)
 
     def power_off(self, node: str) -> None:
         """A node loses its power: what ran there does not run any more."""
@@ -219,10 +223,10 @@ class Ganeti:
         for row in self.on(node):
             if row["pnode"] == node:
                 self.data[row["name"]].active = False
-        for name, places in self.runs.items():
-            if node in places:
+        for name, where in self.runs.items():
+            if node in where:
                 self.write(name)
-                places.discard(node)
+                where.discard(node)
 
     def power_on(self, node: str) -> None:
         """A node has power again; its copies are old, where others have written meanwhile."""
@@ -269,6 +273,11 @@ class Ganeti:
                 continue
             if _is_shared(row) or node in where or (node in connected and node not in self.off):
                 data.copies[node] = data.written
+
+    def renew_copy(self, instance: str, node: str) -> None:
+        self.data[instance].copies.setdefault(node, 0)
+        self.data[instance].broken.discard(node)
+        self.resync(instance)
 
     def resync(self, instance: str) -> None:
         """The copies of an instance are the same again, on the nodes that run."""
@@ -362,29 +371,20 @@ class Ganeti:
         self.data[name] = Data([] if template == "diskless" else places)
         self.runs[name] = {places[0]} if up else set()
 
-    def moved(self, instance: str, primary: str, secondaries: Sequence[str]) -> None:
-        """An instance has other nodes."""
+    def place(self, instance: str, nodes: Sequence[str], *, live: bool = False) -> None:
         row, data = self.instance(instance), self.data[instance]
-        if {primary, *secondaries} != {*_places(row)}:
+        if live:
+            self.write(instance)
+            self.runs[instance].discard(row["pnode"])
+            self.runs[instance].add(nodes[0])
+        if {*nodes} != {*places(row)}:
             data.in_sync = None
-        row["pnode"], row["snodes"] = primary, [*secondaries]
+        super().place(instance, nodes)
         if _is_shared(row):
-            data.copies = {primary: data.written}
+            data.copies = {nodes[0]: data.written}
         elif data.copies:
-            data.copies = {node: data.copies.get(node, 0) for node in _places(row)}
+            data.copies = {node: data.copies.get(node, 0) for node in nodes}
             data.broken &= {*data.copies}
-        self.changed()
-
-
-def _named(rows: Sequence[Row], name: str) -> Row:
-    for row in rows:
-        if row["name"] == name:
-            return row
-    raise KeyError(name)
-
-
-def _places(row: Row) -> tuple[str, ...]:
-    return (row["pnode"], *row["snodes"])
 
 
 def _is_shared(row: Row) -> bool:

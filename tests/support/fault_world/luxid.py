@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import orjson
 
 from fault_world.clock import SECOND, Killed
-from fault_world.operations import Operations, is_known
+from fault_world.operations import Operations
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.luxi import Luxi, NotReached
 from ganeti_steward.plugins.maintenance.queue.calls import Connections
 from ganeti_steward.plugins.model.incident import JOB_SOURCE
 from ganeti_steward.plugins.simulation.jobs import Operation
-from ganeti_steward.plugins.simulation.luxid import Luxid, LuxidRefusal
+from ganeti_steward.plugins.simulation.luxid import Luxid
 
 if TYPE_CHECKING:
     from fault_world.daemon import Daemon
@@ -101,13 +101,6 @@ class WorldLuxid(Luxid):
         """Start it again."""
         if not self.running:
             self.running, self.starts = True, self.starts + 1
-
-    def submit(self, jobs: Sequence[Sequence[Operation]]) -> list[Any]:
-        for operation in (op for job in jobs for op in job):
-            if not is_known(operation["OP_ID"]):
-                fault = f"Unknown opcode {operation['OP_ID']}"
-                raise LuxidRefusal(f"Failed to parse request: SubmitManyJobs: {fault}")
-        return super().submit(jobs)
 
     def _store(self, numbers: Sequence[int], jobs: Sequence[Sequence[Operation]]) -> None:
         late, store = self.late, super()._store

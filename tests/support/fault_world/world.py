@@ -277,7 +277,7 @@ class World:
                 if row["name"] in self.ganeti.off:
                     self.ganeti.power_on(row["name"])
                 row.update(drained=False, offline=False)
-                self.ganeti.candidates()
+                self.ganeti.promote()
                 self.ganeti.changed()
         self.clock.after(120, self._tend)
 

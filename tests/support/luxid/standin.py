@@ -1,31 +1,32 @@
 """The product's model of luxid over rows of an iallocator message, with what tests want of it.
 
-What operations do is independent of the product, see `standin_effects`: `tests/lab/maintenance`
-compares the answers with those of the real luxid.  Methods that start with ``test.`` are for
-tests; `standin_server` serves it.
+`tests/lab/maintenance` compares the answers with those of the real luxid.  Methods that start with
+``test.`` are for tests; `standin_server` serves it.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
 from live import Ganeti
-from standin_effects import EFFECTS
 
 from ganeti_steward.plugins.filters.queue import Schedule
+from ganeti_steward.plugins.simulation.effects import Effects
 from ganeti_steward.plugins.simulation.jobs import JobFailed, Operation
-from ganeti_steward.plugins.simulation.luxid import Luxid, LuxidRefusal
+from ganeti_steward.plugins.simulation.luxid import Luxid
 
 Row = dict[str, Any]
 
 
-class _Operations:
+class _Operations(Effects):
     """Each takes one pace."""
 
     def __init__(self, ganeti: Ganeti) -> None:
+        super().__init__(ganeti)
+        self.known["OP_NODE_QUERY_STORAGE"] = self._query_storage
         self.ganeti = ganeti
         self.pace = 0.0
         self.faults: list[tuple[str, str, str]] = []
@@ -39,7 +40,13 @@ class _Operations:
         for kind, name, text in self.faults:
             if operation["OP_ID"] == kind and name in known:
                 raise JobFailed(text, kind="OpExecError")
-        return EFFECTS[operation["OP_ID"]](self.ganeti, dict(operation))
+        return self.run(operation)
+
+    def _query_storage(self, operation: Operation) -> Iterator[Any]:
+        kind = operation["storage_type"]
+        yield
+        # Nothing is known of physical volumes.
+        yield [] if kind == "lvm-pv" else self.ganeti.storage_rows(kind, operation["nodes"])
 
 
 class StandIn(Luxid):
@@ -67,13 +74,6 @@ class StandIn(Luxid):
             "test.fail": self.fail,
             "test.submitted": lambda: self.submissions,
         }
-
-    def submit(self, jobs: Sequence[Sequence[Any]]) -> list[Any]:
-        for operation in (op for job in jobs for op in job):
-            if operation["OP_ID"] not in EFFECTS:
-                fault = f"Unknown opcode {operation['OP_ID']}"
-                raise LuxidRefusal(f"Failed to parse request: SubmitManyJobs: {fault}")
-        return super().submit(jobs)
 
     def _store(self, numbers: Sequence[int], jobs: Sequence[Sequence[Any]]) -> None:
         self.submissions.append(jobs)

@@ -37,7 +37,7 @@ def process(path: Path, message: Row) -> Iterator[Luxi]:
     socket = str(path / "luxi.sock")
     command = [sys.executable, __file__, socket]
     here = Path(__file__).parent
-    pythonpath = f"{here}:{here.parent / 'cluster'}"
+    pythonpath = f"{here}:{here.parent / 'cluster'}:{here.parent}"
     with subprocess.Popen(
         command,
         stdin=subprocess.PIPE,

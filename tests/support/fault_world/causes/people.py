@@ -210,7 +210,7 @@ def node_drained(world: World, fault: Fault) -> None:
     node = _node(world, fault.subject)
     if node and not node["master"]:
         node.update(drained=True, master_candidate=False)
-        world.ganeti.candidates()
+        world.ganeti.promote()
         world.ganeti.changed()
 
 
@@ -221,7 +221,7 @@ def node_given_up(world: World, fault: Fault) -> None:
         world.ganeti.power_off(fault.subject)
         node.update(offline=True, drained=False, master_candidate=False)
         node["tags"].append(f"{STOPPED_TAG}{node['uuid']}")
-        world.ganeti.candidates()
+        world.ganeti.promote()
         world.ganeti.changed()
 
 
@@ -230,7 +230,7 @@ def node_taken_back(world: World, fault: Fault) -> None:
     node = _node(world, fault.subject)
     if node and fault.subject not in world.ganeti.off:
         node.update(drained=False, offline=False)
-        world.ganeti.candidates()
+        world.ganeti.promote()
         world.ganeti.changed()
 
 

@@ -31,7 +31,7 @@ def drawn_shape(random: Random, needed: Mapping[str, Any]) -> tuple[Ganeti, Conf
     for peculiarity in _PECULIARITIES:
         if random.random() < _PECULIAR:
             peculiarity(ganeti, random)
-    ganeti.candidates()
+    ganeti.promote()
     return ganeti, config
 
 

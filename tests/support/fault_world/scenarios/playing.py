@@ -39,7 +39,7 @@ def _ganeti(scenario: Scenario) -> Ganeti:
         row.update(dict.fromkeys(node.flags, True), tags=[*node.tags])
         if node.flags:
             row["master_candidate"] = False
-    ganeti.candidates()
+    ganeti.promote()
     for volume in scenario.volumes:
         ganeti.storage.add(*volume)
     for one in scenario.instances:

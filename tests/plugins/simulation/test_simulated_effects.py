@@ -1,0 +1,89 @@
+"""What operations do to a simulated cluster: those that its runs seldom have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import pytest
+from worlds import GROUP, after, instance, node, uuid_of, world
+
+from ganeti_steward.plugins.maintenance.repairs.disk_gate import VERIFY_DISKS
+from ganeti_steward.plugins.model.operations import copy_to, repair_storage, set_allocatable
+from ganeti_steward.plugins.simulation.cluster import SimulatedCluster
+from ganeti_steward.plugins.simulation.effects import QUERY_STORAGE, QUERY_VOLUMES, Effects
+from ganeti_steward.plugins.simulation.jobs import JobFailed
+
+NODES: Final = [node("n1", master=True), node("n2"), node("n3")]
+START: Final = world(
+    NODES,
+    [
+        instance("a", "n1", "n2"),
+        instance("b", "n2", template="plain"),
+        instance("c", "n2", template="plain", up=False),
+    ],
+)
+VERIFY: Final = {"OP_ID": VERIFY_DISKS, "group_name": GROUP}
+
+
+def result(operation: Mapping[str, Any], *dead: str) -> Any:
+    cluster = SimulatedCluster(START, lambda: START.now)
+    for name in dead:
+        cluster.power(name, dead=True)
+    return Effects(cluster).run(operation)
+
+
+@pytest.mark.parametrize("name", ["b", "c"])
+def test_disks_that_are_copied_to_another_node(name: str) -> None:
+    moved = after(START, [[copy_to(name, "n3")]])
+    one, before = moved.cluster.instance(name), START.cluster.instance(name)
+    assert one == before._replace(nodes=("n3",))
+    free = moved.cluster.node("n3")
+    assert free.free_disk == NODES[2].free_disk - one.disk_space
+    assert free.free_memory == NODES[2].free_memory - (one.memory if one.uses_memory else 0)
+
+
+@pytest.mark.parametrize(
+    ("operation", "dead", "text"),
+    [
+        (copy_to("a", "n3"), "", "Instance disk 0 has disk type drbd and is not suitable for"),
+        (copy_to("b", "n2"), "", "Instance b is already on the node n2"),
+        (copy_to("b", "n3"), "n2", "Can't contact node n2"),
+        (copy_to("b", "n3"), "n3", "Can't contact node n3"),
+        (set_allocatable("n3", "/dev/sda", False), "n3", "Can't contact node n3"),
+        (repair_storage("n4", "xenvg"), "", "Node 'n4' not known"),
+        ({**VERIFY, "group_name": "g2"}, "", "Group 'g2' not known"),
+    ],
+)
+def test_what_is_refused(operation: Mapping[str, Any], dead: str, text: str) -> None:
+    with pytest.raises(JobFailed, match=text):
+        result(operation, *filter(None, [dead]))
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        set_allocatable("n3", "/dev/sda", False),
+        repair_storage("n3", "xenvg"),
+        {"OP_ID": QUERY_STORAGE, "storage_type": "lvm-pv", "nodes": ["n1", "n3"]},
+        {"OP_ID": QUERY_VOLUMES, "nodes": ["n3"]},
+    ],
+    ids=lambda operation: operation["OP_ID"],
+)
+def test_nothing_is_known_of_physical_volumes(operation: Mapping[str, Any]) -> None:
+    assert result(operation) == []
+
+
+@pytest.mark.parametrize(
+    ("dead", "silent", "down"), [((), (), []), (("n1",), ("n1",), ["a"]), (("n2",), ("n2",), [])]
+)
+def test_disks_of_a_node_group(
+    dead: tuple[str, ...], silent: tuple[str, ...], down: list[str]
+) -> None:
+    """Only disks with a copy can be activated; no volume is ever missing."""
+    found = result(VERIFY, *dead)
+    assert found == [
+        {uuid_of(name): "Error 7: Failed to connect" for name in silent},
+        down,
+        {},
+    ]
