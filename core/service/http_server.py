@@ -225,6 +225,11 @@ class Server:
         )
         self._listener.listen(_WAITING)
         await self._stopping.wait()
+        self._loop.remove_reader(self._listener)
+        # What was accepted last is begun within three steps of the loop; a closed server would
+        # leave it open for ever.
+        for _ in range(3):
+            await asyncio.sleep(0)
         server.close()
 
     async def _send_last_answers(self) -> None:

@@ -224,7 +224,8 @@ def test_it_ends_before_an_application_that_hangs() -> None:
     server = Server(work, listener, Limits(), ())
     thread = threading.Thread(target=server.run)
     thread.start()
-    with calling(place, GET) as asking, calling(place, b"") as idle:
+    # They are accepted in their order, so the idle one is when the other is answered.
+    with calling(place, b"") as idle, calling(place, GET) as asking:
         assert work.begun.acquire(timeout=TIME_LIMIT)
         server.stop()
         thread.join()
@@ -234,6 +235,24 @@ def test_it_ends_before_an_application_that_hangs() -> None:
             socket.create_connection(place, TIME_LIMIT)
     # A second signal may come whenever it likes.
     server.stop()
+    work.go_on.set()
+
+
+@pytest.mark.parametrize("_", range(20))
+def test_a_connection_that_comes_at_the_end_is_closed(_: int) -> None:
+    """It may be accepted, and not begun, in the step of the loop in which the server stops."""
+    work, listener = Blocked(), bind("127.0.0.1", 0)
+    server = Server(work, listener, Limits(), ())
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    with calling(listener.getsockname(), GET):
+        assert work.begun.acquire(timeout=TIME_LIMIT)
+        with calling(listener.getsockname(), b"") as idle:
+            server.stop()
+            thread.join()
+            server.finish()
+            with suppress(ConnectionResetError):
+                assert idle.recv(1) == b""
     work.go_on.set()
 
 
