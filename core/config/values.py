@@ -62,8 +62,9 @@ class Allocators(NamedTuple):
         float,
         number(0, 3600),
         "Seconds for which an instance that was just placed counts as there while Ganeti's "
-        "messages do not have it yet; 0: not at all. Nothing counts where `history.keep` is 0.",
-    ] = 300
+        "messages do not have it yet, such as 300; 0: not at all. Nothing counts where "
+        "`history.keep` is 0.",
+    ] = 0
 
 
 class Plugins(NamedTuple):

@@ -170,7 +170,7 @@ def test_a_damaged_file_spoils_no_answer(content: bytes, tmp_path: Path) -> None
 
 def test_the_program_counts_it(front: Front) -> None:
     """What is kept has the note and the instance, so `replay` sees what the call saw."""
-    front.configure(keep=5)
+    front.configure("[allocators]\nrecent = 300", keep=5)
     second = small()
     second["request"]["name"] = "second.test"
     first = front.allocate(front.message(small(), "first.json"))

@@ -255,7 +255,7 @@ def test_standard_input(front: Front) -> None:
 
 
 def test_last_and_kept(front: Front) -> None:
-    front.configure("[allocators]\nrecent = 0", keep=5)
+    front.configure(keep=5)
     first = str(CAPTURES / "allocate-drbd.in.json")
     second = front.message(n_plus_one())
     assert front.allocate(first).status == 0
