@@ -131,7 +131,7 @@ def unknown_last(frame: Frame, instance: Instance, terms: Terms) -> Terms:
 
 
 def known_only(frame: Frame, instance: Instance, terms: Terms) -> Terms:
-    """The same without these nodes: what is unknown is no room to count on."""
+    """The same without these nodes: capacity counts known room only."""
     if not instance.elsewhere or not frame.pools_unknown.any():
         return terms
     text = "the free space of its volume groups is not known"

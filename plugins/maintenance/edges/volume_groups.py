@@ -146,7 +146,7 @@ def kept_with(
     nodes: Iterable[str],
     max_age: float,
 ) -> KeptGroups:
-    """What is to be kept: of each node the newest figures.
+    """Choose what the file keeps: the newest figures of each node.
 
     ``read``: the further ones; ``nodes``: the names of those there are; ``max_age``: s.
     """

@@ -137,7 +137,7 @@ def test_everything_is_read(cluster: Cluster, front: Front, update: Any, kept: s
     assert found.nodes.keys() == {*cluster.names}
     for node in found.nodes.values():
         assert before <= node.at <= time.time()
-        # What is less than a MiB is no room.
+        # Space of less than a MiB is left out.
         assert node.groups == {"labvg": (900, 300), "fast": (800, 200)}
     assert "read the figures of volume groups" in cluster.trail
     listed = json.loads(update("--json").out)

@@ -282,7 +282,7 @@ def test_a_kill_loses_nothing(cluster: Site) -> None:
     record = json.loads(cluster.stand_in.filters[uuid]["reason_trail"][0][1])
     assert record["status"] == "completed"
     submitted = [job for submission in cluster.stand_in.submissions for job in submission]
-    # What only reads is no part of a submission.
+    # A job that only reads does not belong to a submission.
     jobs = [job for job in submitted if job[0]["OP_ID"] != QUERY_DATA]
     moved = [job[0]["instance_name"] for job in jobs if "instance_name" in job[0]]
     assert len(moved) == len(set(moved)) > 0
