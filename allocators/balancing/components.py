@@ -114,9 +114,8 @@ def _narrowed(state: State, columns: Ints) -> State:
         location_names=(),
     )
     none: dict[str, dict[int, int]] = {}
-    return state._replace(
-        frame=frame, now=state.now[:, columns], tag_counts=TagCounts(none, none), residents={}
-    )
+    counts = TagCounts(none, none, {})
+    return state._replace(frame=frame, now=state.now[:, columns], tag_counts=counts, residents={})
 
 
 #: How far numbers may differ by rounding alone.

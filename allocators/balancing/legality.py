@@ -161,6 +161,7 @@ class Legality:
         soft &= figures.memory[g] < model.free_all[t]
         fits: Mask = self._storage_fits(g, t, forced) & room & (soft | forced)
         fits &= self._preferences.allowed(g, t, 0)
+        fits &= np.logical_not(self._preferences.crowded(g, t))
         return fits
 
     def _secondary_fits(self, g: Ints, t: Ints, primary: Ints, forced: Mask) -> Mask:
@@ -199,6 +200,7 @@ class Legality:
         soft &= self._stays_beside(g, s, False)
         fits: Mask = hard & (soft | forced)
         fits &= self._preferences.allowed(g, s, 0) & self._preferences.allowed(g, p, 1)
+        fits &= np.logical_not(self._preferences.crowded(g, s))
         return fits
 
     def _stays_beside(self, g: Ints, t: Ints, forced: Mask | bool) -> Mask:

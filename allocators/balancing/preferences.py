@@ -52,7 +52,8 @@ class Preferences:
     def __init__(self, model: GroupModel, site_preferences: Mapping[int, SitePreferences]) -> None:
         """``site_preferences``: of the instances that site rules concern, by index."""
         self._model, self._site_preferences = model, site_preferences
-        self._tagged = bool(model.tags.carried or model.tags.missed or site_preferences)
+        tags = model.tags
+        self._tagged = bool(tags.carried or tags.missed or tags.crowds or site_preferences)
         self.price: CopyPrice | None = None
         """what copying costs; None: nothing"""
 
@@ -88,6 +89,18 @@ class Preferences:
             return False
         clashes: Mask = self._everywhere(g, t, self._clashing) > 0
         return clashes
+
+    def crowded(self, g: Ints, t: Ints) -> Mask | bool:
+        """Whether a hard rule ``steward:spread`` keeps an instance from a node as primary."""
+        crowds, model = self._model.tags.crowds, self._model
+        if crowds is None:
+            return False
+
+        def full(instance: int) -> Mask | None:
+            return crowds.full(instance, int(model.primary[instance]))
+
+        crowded: Mask = self._everywhere(g, t, full) > 0
+        return crowded
 
     def _clashing(self, instance: int) -> Ints | None:
         model = self._model

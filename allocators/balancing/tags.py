@@ -1,4 +1,4 @@
-"""Exclusion, location and migration tags of a model (allocation 3.5)."""
+"""Exclusion, location, migration and spread tags of a model (allocation 3.5)."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ganeti_steward.allocators.balancing.crowds import Crowds
 from ganeti_steward.allocators.score.score import Scorer
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Tags:
-    """Exclusion, location and migration tags; most clusters have none of them."""
+    """Exclusion, location, migration and spread tags; most clusters have none of them."""
 
     def __init__(
         self, state: State, nodes: Ints, usable: Mask, residents: Sequence[Resident]
@@ -47,6 +48,8 @@ class Tags:
             for at, demand in enumerate(demands)
             if demand.exclusion
         }
+        self.crowds = Crowds(state, nodes, demands) if frame.spread else None
+        """the services that are spread; None where no tag spreads any"""
         place = {node: at for at, node in enumerate(nodes.tolist())}
         self.taken = np.zeros((len(names), len(nodes)), np.int64)
         """tags x nodes: number of primaries that carry it, forthcoming ones included"""
@@ -66,14 +69,15 @@ class Tags:
         self.fixed_pairs -= self._pairs()
 
     def _pairs(self) -> float:
-        """Component 19 as far as movable instances' tags are concerned."""
+        """Component 19, and what crowded places cost, as far as movable instances have a part."""
+        crowded = self.crowds.cost() if self.crowds else 0.0
         if self.locations is None or not len(self.taken):
-            return 0.0
+            return crowded
         places = (self.real * self._usable) @ self.locations
-        return float(places.sum() - (places > 0).sum())
+        return crowded + float(places.sum() - (places > 0).sum())
 
     def paired(self) -> float:
-        """Component 19 of the score: exclusion tags that meet within a location."""
+        """Component 19 of the score: exclusion tags that meet within a location.  And crowds."""
         return self.fixed_pairs + self._pairs()
 
     def clashing(self, instance: int, primary: int) -> Ints | None:
@@ -87,16 +91,17 @@ class Tags:
         return clashes
 
     def met(self, instance: int, primary: int) -> Floats | None:
-        """What component 19 gains when the instance is put on each node."""
+        """What component 19 gains when the instance is put on each node, and what crowds cost."""
+        crowds = self.crowds.added(instance, primary) if self.crowds else None
         rows = self.carried.get(instance)
         if rows is None or self.locations is None or not self.exists[instance]:
-            return None
+            return crowds
         there = self.real[rows].copy()
         there[:, primary] -= 1
         places = (there * self._usable) @ self.locations
         met = (self.locations @ (places > 0).T).sum(axis=1) * self._usable
         as_floats: Floats = met.astype(np.float64)
-        return as_floats
+        return as_floats if crowds is None else as_floats + crowds
 
     def change(self, instance: int, primary: int, secondary: int, sign: int) -> tuple[int, int]:
         """Count an instance that comes or goes.
@@ -104,6 +109,8 @@ class Tags:
         Returns the change of the clashes and of the location figure of ``primary``.
         """
         clashes = location = 0
+        if self.crowds:
+            self.crowds.change(instance, primary, sign)
         for row in self.carried.get(instance, ()):
             before = self.taken[row, primary]
             self.taken[row, primary] += sign

@@ -53,6 +53,7 @@ class Headroom:
         """nodes: copies that disk and spindles allow in either role"""
         self._slots_first = _slots(state, demand, forced=terms.forced)
         self._primary_slots = _primary_slots(state, demand, forced=terms.forced)
+        self._places, self._place_room = _hard_places(state, demand)
         self._forced = terms.forced
         self.primaries: Ints = np.zeros(frame.size, np.int64)
         """nodes: copies as primary"""
@@ -101,6 +102,7 @@ class Headroom:
         """Nodes that can be primary of one more copy."""
         good: Mask = self._allowed & self._scope & ~self._barred
         good &= (self.primaries < self._primary_slots) & (self.taken < self._slots_first)
+        good &= self._places @ (self._place_room <= 0) == 0
         if self._counted and not self._forced:
             good &= self._fails | (self.free - self.use > self.reserved)
         return good
@@ -147,6 +149,7 @@ class Headroom:
         """Place a copy, or take one off again."""
         primary, secondary = pair
         self.primaries[primary] += sign
+        self._place_room -= sign * self._places[primary]
         self.taken[primary] += sign
         self.free[primary] -= sign * self.use
         self._free_f[primary] -= sign * self._memory
@@ -165,6 +168,8 @@ class Headroom:
         if self._counted and self.use and not self._forced:
             by_memory = (self.free - self.reserved - 1) // self.use
             left = np.minimum(left, np.where(self._fails, left, by_memory))
+        room = np.where(self._places > 0, self._place_room, MANY)
+        left = np.minimum(left, room.min(axis=1, initial=MANY))
         good: Ints = np.where(self._allowed & self._scope & ~self._barred, np.maximum(left, 0), 0)
         return good
 
@@ -255,6 +260,18 @@ def _primary_slots(state: State, demand: Demand, *, forced: bool) -> Ints:
     if demand.exclusion and not forthcoming:
         primary_slots = np.minimum(primary_slots, state.exclusion_tags_taken(demand) == 0)
     return primary_slots
+
+
+def _hard_places(state: State, demand: Demand) -> tuple[Ints, Ints]:
+    """nodes x places of hard rules ``steward:spread``, and how many more each may have."""
+    nodes, room = [np.zeros((state.frame.size, 0), np.int64)], [np.zeros(0, np.int64)]
+    if demand.services:
+        from ganeti_steward.allocators.state.crowding import crowds  # few clusters have them
+
+        hard = [found for found in crowds(state, demand) if found[1].rule.hard]
+        nodes += [places.nodes for _, places, _ in hard]
+        room += [np.maximum(places.rule.most - numbers, 0) for _, places, numbers in hard]
+    return np.concatenate(nodes, axis=1), np.concatenate(room)
 
 
 def _kept(state: State) -> Ints:

@@ -49,7 +49,7 @@ class HeadroomScore:
         self._second_square = by_second[which] ** 2 * self._online / self._n - self._second**2
         self._step = (by_first[which], by_second[which])
         base = score.counts(frame, state.now)
-        extra = score.Scorer(state, scope).location_pairs(demand)
+        extra = score.Scorer(state, scope).tag_costs(demand)
         self._first_cost: Floats = score.counts(frame, first) - base + terms.costs[PRIMARY] + extra
         self._second_cost: Floats = score.counts(frame, second) - base + terms.costs[SECONDARY]
         self._mean = (self._now * self._online).sum(axis=1) / self._n

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ganeti_steward.allocators.health.troubles import Item, Trouble
+from ganeti_steward.allocators.state.crowding import crowded_places
 
 if TYPE_CHECKING:
     from ganeti_steward.allocators.state.state import Resident, State
@@ -22,6 +23,9 @@ def tag_conflicts(state: State, group: int) -> Iterator[Trouble]:
     yield Trouble("desired-location", tuple(_elsewhere(state, residents)))
     yield Trouble("shared-location", tuple(_beside_others(state, residents)))
     yield Trouble("migration", tuple(_not_accepted(state, pairs)))
+    if state.frame.spread:
+        yield Trouble("spread", tuple(_crowded(state, residents)))
+        yield Trouble("no-place", tuple(_without_place(state, group)))
 
 
 def _residents(state: State, group: int) -> Iterator[Resident]:
@@ -72,3 +76,25 @@ def _not_accepted(state: State, pairs: Sequence[Resident]) -> Iterator[Item]:
         if not state.frame.accepts(one.primary)[one.secondary]:
             (secondary,) = state.frame.node_names((one.secondary,))
             yield Item(one.demand.instance.name, secondary)
+
+
+def _crowded(state: State, residents: Sequence[Resident]) -> Iterator[Item]:
+    """Primaries in a place with too many instances of their service."""
+    details: defaultdict[str, list[str]] = defaultdict(list)
+    for one in crowded_places(state):
+        for resident in residents:
+            serves = (one.rule, one.tag) in resident.demand.services
+            if serves and resident.primary in one.nodes:
+                details[resident.demand.instance.name].append(one.text)
+    for name, found in sorted(details.items()):
+        yield Item(name, detail="; ".join(found))
+
+
+def _without_place(state: State, group: int) -> Iterator[Item]:
+    """Nodes without a tag that a rule on places looks for."""
+    prefixes = sorted({places.rule.prefix for places in state.frame.spread})
+    for at in np.flatnonzero(state.frame.group == group).tolist():
+        node = state.frame.cluster.nodes[at]
+        missing = [one for one in prefixes if not any(tag.startswith(one) for tag in node.tags)]
+        if missing and node.vm_capable:
+            yield Item(node.name, detail=", ".join(f"{one}..." for one in missing))

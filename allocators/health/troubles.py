@@ -106,6 +106,11 @@ KINDS: Final = {
         "instance is in one location with another one of its exclusion tag",
         "instances are in one location with another one of their exclusion tag",
     ),
+    "spread": Kind(
+        WARNING,
+        "instance is in one place with too many of its service",
+        "instances are in one place with too many of their service",
+    ),
     "migration": Kind(
         WARNING,
         "instance may not migrate to its secondary (migration tags)",
@@ -135,6 +140,11 @@ KINDS: Final = {
         "rule of the maintenance daemon was changed by another user",
         "rules of the maintenance daemon were changed by another user",
     ),
+    "no-place": Kind(
+        ADVICE,
+        "node has no tag of a place that services are spread over",
+        "nodes have no tag of a place that services are spread over",
+    ),
     "uneven": Kind(
         ADVICE, "node group is uneven", "node groups are uneven"
     ),
@@ -149,6 +159,7 @@ BY_COMPONENT: Final[Mapping[str, tuple[str, ...]]] = {
     "pri_tags_score": ("exclusion",),
     "location_score": ("location", "desired-location"),
     "location_exclusion_score": ("shared-location",),
+    "spread_score": ("spread",),
 }
 
 #: What balancing has to lower a score by to be worth a line.

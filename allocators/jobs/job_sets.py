@@ -1,16 +1,18 @@
 """Jobs in sets: those of one set touch no node twice and can run at the same time.
 
 The rule is hbal's (allocation 12): consecutive jobs form a set until one comes that touches a
-node which the set touches already.
+node which the set touches already.  Or moves an instance of a service of which the set moves one
+already, where a hard tag ``steward:spread`` is about it.
 """
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from ganeti_steward.allocators.jobs.operations import nodes_after
+from ganeti_steward.allocators.state.spread import PREFIX
 from ganeti_steward.core.json_reader import counted
 from ganeti_steward.core.model.cluster import Cluster, Instance
 from ganeti_steward.core.model.opcodes import FAILOVER, MIGRATE, MOVES, Job, Operation
@@ -47,13 +49,14 @@ def _word(operation: Operation, over: Collection[str]) -> str:
 def job_sets(cluster: Cluster, jobs: Sequence[Job]) -> list[list[Job]]:
     """The jobs in their order, cut into sets."""
     nodes = {instance.name: instance.nodes for instance in cluster.instances}
+    services = _hard_services(cluster)
     sets: list[list[Job]] = []
     touched: set[str] = set()
     for job in jobs:
         own: set[str] = set()
         for operation in job:
             name = operation["instance_name"]
-            own |= {*nodes[name]}
+            own |= {*nodes[name], *services.get(name, ())}
             nodes[name] = nodes_after(nodes[name], operation)
             own |= {*nodes[name]}
         if not sets or touched & own:
@@ -62,6 +65,20 @@ def job_sets(cluster: Cluster, jobs: Sequence[Job]) -> list[list[Job]]:
         sets[-1].append(job)
         touched |= own
     return sets
+
+
+def _hard_services(cluster: Cluster) -> Mapping[str, Collection[str]]:
+    """Instance -> the tags of it that a hard tag ``steward:spread`` is about."""
+    if not any(tag.startswith(PREFIX) for tag in cluster.tags):
+        return {}
+    from ganeti_steward.allocators.state.frame import TagRules  # imports the engine
+
+    rules = TagRules.of(cluster.tags)
+    hard = {at for at, rule in enumerate(rules.spread) if rule.hard}
+    return {
+        one.name: {tag for at, tag in rules.demand(one).services if at in hard}
+        for one in cluster.instances
+    }
 
 
 class Step(NamedTuple):

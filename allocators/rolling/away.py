@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
@@ -11,6 +12,7 @@ import numpy as np
 from ganeti_steward.allocators.rolling import obstacles
 from ganeti_steward.allocators.rolling.fleet import COPY, SHUT_DOWN, Fleet, Member
 from ganeti_steward.allocators.state import quantity
+from ganeti_steward.allocators.state.crowding import full, in_places
 
 if TYPE_CHECKING:
     from ganeti_steward.allocators.state.arrays import Ints, Mask
@@ -50,6 +52,24 @@ class Load(NamedTuple):
     """volume group apart from the cluster's -> nodes: MiB; those of which figures are known"""
     tags: frozenset[tuple[int, str]] = frozenset()
     """nodes with the exclusion tags of what they have in addition"""
+    spread: tuple[Placed, ...] = ()
+    """what is elsewhere and is one of a service that is spread"""
+
+    def full(self, fleet: Fleet, member: Member) -> Mask:
+        """nodes: in places that have the most instances of its services, by a hard rule."""
+        state, mask = fleet.state, np.zeros(fleet.size, np.bool_)
+        for at, tag in member.demand.services:
+            places = state.frame.spread[at]
+            if not places.rule.hard:
+                continue
+            by_node = Counter(state.tag_counts.services.get((at, tag), {}))
+            by_node[member.primary] -= 1
+            for one in self.spread:
+                if (at, tag) in one.member.demand.services:
+                    by_node[one.target] += 1
+                    by_node[one.member.primary] -= 1
+            mask |= full(places, in_places(places, by_node), member.primary)
+        return mask
 
     def fits(self, fleet: Fleet, member: Member) -> Mask:
         """nodes: which have room for one instance more, and no exclusion tag of it."""
@@ -106,16 +126,20 @@ class Load(NamedTuple):
         self.spindles[target] += sign * (
             max(demand.spindles, 0) if copied and demand.all_disk else 0
         )
+        load = self
+        if demand.services:
+            others = tuple(one for one in self.spread if one.member.name != placed.member.name)
+            load = load._replace(spread=(*others, placed) if sign > 0 else others)
         if not tags:
-            return self
-        return self._replace(tags=self.tags | tags if sign > 0 else self.tags - tags)
+            return load
+        return load._replace(tags=self.tags | tags if sign > 0 else self.tags - tags)
 
     def copy(self) -> Load:
         """The same with figures of its own."""
         rows = (self.memory, self.vcpus, self.disk, self.spindles)
         memory, vcpus, disk, spindles = (row.copy() for row in rows)
         pools = {name: row.copy() for name, row in self.pools.items()}
-        return Load(memory, vcpus, disk, spindles, pools, self.tags)
+        return Load(memory, vcpus, disk, spindles, pools, self.tags, self.spread)
 
 
 class _NoRoom(Exception):
@@ -200,6 +224,8 @@ class Away(NamedTuple):
 
     def _to_secondary(self, load: Load, member: Member, others: list[Member]) -> Load:
         target = member.secondary
+        if load.full(self.fleet, member)[target]:
+            raise _NoRoom(obstacles.crowded(self.fleet, member))
         if not self.fleet.allowed(member)[target] or not load.takes(self.fleet, member, target):
             room = self.fleet.state.now[quantity.UNALLOCATED] - self.load.memory
             raise _NoRoom(obstacles.no_room(self.fleet, member, others, int(room[target])))
@@ -210,6 +236,7 @@ class Away(NamedTuple):
         room = self.fleet.state.now[quantity.UNALLOCATED] - load.memory
         may = self.fleet.allowed(member).copy()
         may[gone] = False
+        may &= ~load.full(self.fleet, member)
         fits = may & load.fits(self.fleet, member)
         targets = np.flatnonzero(fits)
         if not len(targets):

@@ -83,6 +83,16 @@ def no_room(fleet: Fleet, member: Member, others: Sequence[Member], room: int) -
     return NodeObstacle(source, member.name, sentence, "a higher vcpu-ratio of the node group")
 
 
+def crowded(fleet: Fleet, member: Member) -> NodeObstacle:
+    """A rule on where instances of one service may run keeps an instance from its secondary."""
+    rules = [fleet.state.frame.spread[at].rule for at, _ in member.demand.services]
+    tags = ", ".join(dict.fromkeys(rule.tag for rule in rules if rule.hard))
+    target = fleet.name(member.secondary)
+    sentence = f"{member.name} cannot go to {target}: too many of its service would run there"
+    helps = f"gnt-instance replace-disks -I steward {member.name}, or a higher maximum than {tags}"
+    return NodeObstacle(fleet.name(member.primary), member.name, sentence, helps)
+
+
 def no_place(fleet: Fleet, member: Member, may: Mask, room: Ints) -> NodeObstacle:
     """An instance fits on none of the nodes that it may go to."""
     source, need = fleet.name(member.primary), member.demand.use

@@ -16,6 +16,7 @@ from ganeti_steward.allocators.rules.checks import (
     policy_fault,
     primary_checks,
     secondary_checks,
+    spread_checks,
 )
 from ganeti_steward.core.model.site_rules import PRIMARY, ROLES, SECONDARY, NoPlace, SiteRules
 from ganeti_steward.core.records import NamedTuple
@@ -195,7 +196,11 @@ def policy_check(frame: Frame, demand: Demand) -> Check:
 
 def primary_verdicts(state: State, demand: Demand, terms: Terms) -> Verdicts:
     """All nodes as new primary of a new instance."""
-    checks = [*entry_checks(state.frame, terms), policy_check(state.frame, demand)]
+    checks = [
+        *entry_checks(state.frame, terms),
+        policy_check(state.frame, demand),
+        *spread_checks(state, demand),
+    ]
     return _primary_verdicts(state, demand, terms, checks, forced=terms.forced)
 
 
@@ -204,7 +209,11 @@ def move_verdicts(state: State, demand: Demand, terms: Terms, source: int) -> Ve
 
     ``state`` is without the instance.  Strict unless the node left is unusable.
     """
-    checks = [*entry_checks(state.frame, terms), migration_check(state, source)]
+    checks = [
+        *entry_checks(state.frame, terms),
+        migration_check(state, source),
+        *spread_checks(state, demand, source),
+    ]
     forced = terms.forced or not bool(state.frame.usable[source])
     return _primary_verdicts(state, demand, terms, checks, forced=forced)
 

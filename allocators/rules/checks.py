@@ -18,6 +18,7 @@ from ganeti_steward.core.records import NamedTuple
 if TYPE_CHECKING:
     from ganeti_steward.allocators.state.arrays import Ints, Mask
     from ganeti_steward.allocators.state.frame import Demand
+    from ganeti_steward.allocators.state.spread import Places
     from ganeti_steward.allocators.state.state import State
     from ganeti_steward.core.model.cluster import Instance, MinMax, Policy, Spec
 
@@ -334,6 +335,33 @@ def _tag_check(state: State, demand: Demand) -> Check:
         return "a forthcoming instance there carries one of its exclusion tags"
 
     return Check("exclusion tags", "FailTags", False, state.exclusion_tags_taken(demand) > 0, text)
+
+
+def spread_checks(state: State, demand: Demand, source: int = -1) -> list[Check]:
+    """The hard rules ``steward:spread`` for a new primary; ``state`` is without the instance.
+
+    ``source``: its primary until now.  They are never forced away.
+    """
+    if not demand.services:
+        return []
+    from ganeti_steward.allocators.state.crowding import crowds, full  # few clusters have them
+
+    return [
+        _spread_check(tag, places, numbers, full(places, numbers, source))
+        for tag, places, numbers in crowds(state, demand)
+        if places.rule.hard
+    ]
+
+
+def _spread_check(tag: str, places: Places, numbers: Ints, failing: Mask) -> Check:
+    rule = places.rule
+
+    def text(node: int) -> str:
+        at = int((places.nodes[node] * numbers).argmax())
+        found = f"{places.names[at]} has {numbers[at]} with {tag} already"
+        return f"{found}, at most {rule.most} are allowed ({rule.tag})"
+
+    return Check("spread", "FailTags", True, failing, text)
 
 
 def migration_check(state: State, source: int) -> Check:

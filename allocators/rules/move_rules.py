@@ -16,6 +16,7 @@ from ganeti_steward.allocators.rules.checks import (
     migration_check,
     primary_checks,
     secondary_checks,
+    spread_checks,
 )
 from ganeti_steward.allocators.state import quantity
 from ganeti_steward.core.model.site_rules import PRIMARY, SECONDARY
@@ -74,6 +75,7 @@ class MoveRules:
             *self._extra_checks,
             migration_check(self.left, source),
             *self._terms.bans[PRIMARY],
+            *self._spread_checks,
             *primary_checks(self.left, self._demand, self._after_primary),
         ]
         verdicts = self._verdicts(PRIMARY, _in_force(checks, self._forced(source)))
@@ -150,6 +152,7 @@ class MoveRules:
         return [
             migration_check(self.left, source),
             *self._terms.bans[PRIMARY],
+            *self._spread_checks,
             *_in_force(self._primary_checks, forced),
             *_in_force(n1_checks_by_primary(self.left, self._demand, source), forced),
         ]
@@ -184,6 +187,7 @@ class MoveRules:
         checks = [
             *entry_checks(self._frame, self._terms),
             migration_check(self.left, source),
+            *self._spread_checks,
             *_in_force(self._primary_checks_beside_copy, forced),
         ]
         fault = self._fault(checks, target)
@@ -260,6 +264,10 @@ class MoveRules:
             now[quantity.FAILS] = quantity.n1_fails(now)
             touched = touched._replace(now=now)
         return touched
+
+    @cached_property
+    def _spread_checks(self) -> list[Check]:
+        return spread_checks(self.left, self._demand, self.resident.primary)
 
     @cached_property
     def _primary_checks(self) -> list[Check]:

@@ -221,7 +221,7 @@ def _on_best(state: State, resident: Resident, allowed: Mask, scope: Mask) -> St
     if len(nodes) < 2:
         return state.placed(demand, int(nodes[0])) if len(nodes) else None
     scorer = Scorer(state, scope)
-    extra: Floats = scorer.location_pairs(demand)[nodes]
+    extra: Floats = scorer.tag_costs(demand)[nodes]
     scores = scorer.one(nodes, after[:, nodes], extra)
     best = nodes[len(scores) - 1 - int(scores[::-1].argmin())]
     return state.placed(demand, int(best))

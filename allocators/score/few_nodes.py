@@ -38,7 +38,7 @@ def is_for(state: State, node: int, demands: Sequence[Demand]) -> bool:
     """Whether `FewNodes` can be used: few nodes, and nothing but memory and CPUs of instances."""
     frame = state.frame
     few = np.count_nonzero(frame.group == frame.group[node]) <= _FEW
-    tagged = any(demand.exclusion or demand.desired_locations for demand in demands)
+    tagged = any(d.exclusion or d.desired_locations or d.services for d in demands)
     return bool(few) and not tagged and not frame.dedicated
 
 

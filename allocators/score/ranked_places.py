@@ -179,9 +179,7 @@ class PairPlaces:
 
 def _extra(scorer: Scorer, demand: Demand, verdicts: Verdicts, terms: Terms) -> Floats:
     """What placing the instance on each node adds to the node's own components."""
-    extra: Floats = (
-        terms.costs[verdicts.role] + scorer.location_pairs(demand) + scorer.paired_tags()
-    )
+    extra: Floats = terms.costs[verdicts.role] + scorer.tag_costs(demand) + scorer.paired_tags()
     return extra
 
 

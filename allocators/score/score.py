@@ -247,25 +247,40 @@ class Scorer:
         """Scores of all ordered pairs of usable nodes, primaries first."""
         return PairScores(self, first, after_first, second, after_second)
 
-    def location_pairs(self, demand: Demand) -> Floats:
-        """What the instance's exclusion tags meet on the location tags of each node.
+    def tag_costs(self, demand: Demand) -> Floats:
+        """What tags add to the score with the instance on each node, beside the node's own figures.
 
-        Component 19: for each pair of a location tag and an exclusion tag, the primaries
-        in it beyond the first.
+        Component 19: for each pair of a location tag and an exclusion tag, the primaries in it
+        beyond the first.  And what crowded places cost.
         """
         frame = self.state.frame
         met = np.zeros(frame.size)
         for tag in demand.exclusion if frame.location_names else ():
             met += frame.locations @ (self._tag_places(tag) > 0)
+        if demand.services:
+            from ganeti_steward.allocators.state.crowding import added_cost  # few clusters have it
+
+            met += added_cost(self.state, demand)
         return met
 
     def paired_tags(self) -> float:
-        """Component 19 of the state as it is."""
+        """The same of the state as it is."""
+        return self._location_exclusion() + self._spread_cost()
+
+    def _location_exclusion(self) -> float:
+        """Component 19."""
         total = 0.0
         for tag in self.state.tag_counts.real if self.state.frame.location_names else ():
             places = self._tag_places(tag)
             total += float(places.sum() - (places > 0).sum())
         return total
+
+    def _spread_cost(self) -> float:
+        if not self.state.frame.spread:
+            return 0.0
+        from ganeti_steward.allocators.state.crowding import total_cost  # as in `tag_costs`
+
+        return total_cost(self.state, self.nodes)
 
     def _tag_places(self, tag: str) -> Ints:
         """How many primaries with this exclusion tag each location tag has online."""
@@ -277,7 +292,8 @@ class Scorer:
         return places
 
     def components(self) -> dict[str, float]:
-        """The 20 components by name, weighted, and two of each pool; their sum is the score."""
+        """The 20 components by name, weighted, two of each pool, and the spread of services where a
+        tag requests it; their sum is the score."""
         now, online = self.state.now, self._online
         offline = self.nodes & ~self.state.frame.usable
         both = now[quantity.PRIMARIES] + now[quantity.SECONDARIES]
@@ -288,10 +304,12 @@ class Scorer:
             * float(now[quantity.PRIMARIES, offline].sum()),
             "pri_tags_score": TAGS_WEIGHT * float(now[quantity.CLASHES, online].sum()),
             "location_score": LOCATION_WEIGHT * float(now[quantity.LOCATION, online].sum()),
-            "location_exclusion_score": self.paired_tags(),
+            "location_exclusion_score": self._location_exclusion(),
             "reserved_mem_rtotal": RESERVED_TOTAL_WEIGHT
             * float((now[quantity.RESERVED] / self.state.frame.memory)[online].sum()),
         }
+        if self.state.frame.spread:
+            found["spread_score"] = self._spread_cost()
         spread = np.sqrt(np.maximum(self._variance[:, 0], 0.0))
         for (names, weight), value in zip(self._named_spreads(), spread.tolist(), strict=True):
             found.update(dict.fromkeys(names, weight * value))

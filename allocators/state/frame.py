@@ -11,6 +11,7 @@ from ganeti_steward.core.records import NamedTuple
 
 if TYPE_CHECKING:
     from ganeti_steward.allocators.state.arrays import Floats, Ints, Mask
+    from ganeti_steward.allocators.state.spread import Places, SpreadRule
     from ganeti_steward.core.model.cluster import Cluster, Instance
 
 
@@ -45,6 +46,8 @@ class Demand(NamedTuple):
     """location tags its primary should carry"""
     elsewhere: Mapping[str, int]
     """volume group -> MiB there on each node; without the cluster's"""
+    services: tuple[tuple[int, str], ...] = ()
+    """(rule of `Frame.spread`, tag): the services it is one of"""
 
     @property
     def all_disk(self) -> int:
@@ -70,10 +73,12 @@ class TagRules(NamedTuple):
     """prefixes of migration tags of nodes"""
     accepts: tuple[tuple[str, str], ...]
     """(a, b): a node carrying migration tag b also takes instances from nodes with a"""
+    spread: tuple[SpreadRule, ...]
+    """which instances are to run in different places"""
 
     @classmethod
     def of(cls, tags: tuple[str, ...]) -> TagRules:
-        """Read the ``htools:`` tags of a cluster; malformed ones mean nothing."""
+        """Read the tags of a cluster; malformed ones mean nothing."""
         pairs = [tuple(rest.split("::")) for rest in _suffixes(tags, "htools:allowmigration:")]
         return cls(
             exclusion=tuple(p for p in _suffixes(tags, "htools:iextags:") if p),
@@ -81,6 +86,7 @@ class TagRules(NamedTuple):
             desired=tuple(p for p in _suffixes(tags, "htools:desiredlocation:") if p),
             migration=tuple(p + ":" for p in _suffixes(tags, "htools:migration:")),
             accepts=tuple((pair[0], pair[1]) for pair in pairs if len(pair) == 2),
+            spread=_spread(tags),
         )
 
     def demand(self, instance: Instance) -> Demand:
@@ -100,7 +106,25 @@ class TagRules(NamedTuple):
             tuple(dict.fromkeys(t for t in tags if t.startswith(self.exclusion))) if tags else (),
             frozenset(t for t in tags if t.startswith(self.desired)) if tags else frozenset(),
             elsewhere,
+            self._services(tags) if self.spread and tags else (),
         )
+
+    def _services(self, tags: tuple[str, ...]) -> tuple[tuple[int, str], ...]:
+        return tuple(
+            (at, tag)
+            for at, rule in enumerate(self.spread)
+            for tag in dict.fromkeys(tags)
+            if rule.serves(tag, self.exclusion)
+        )
+
+
+def _spread(tags: tuple[str, ...]) -> tuple[SpreadRule, ...]:
+    if not any(tag.startswith("steward:spread:") for tag in tags):
+        return ()
+    # Most clusters have no such tag, and an allocation should not pay for it.
+    from ganeti_steward.allocators.state.spread import spread_rules
+
+    return spread_rules(tags)
 
 
 def _suffixes(tags: tuple[str, ...], prefix: str) -> list[str]:
@@ -163,6 +187,8 @@ class Frame(NamedTuple):
     """nodes: whether nothing is known of their volume groups apart from the cluster's"""
     pool_shares: Floats
     """pools x nodes: the share of free disk that counts where no share can be computed"""
+    spread: tuple[Places, ...] = ()
+    """where the nodes are for each of `TagRules.spread`"""
 
     @property
     def size(self) -> int:

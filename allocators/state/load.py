@@ -15,6 +15,7 @@ from ganeti_steward.core.records import NamedTuple
 
 if TYPE_CHECKING:
     from ganeti_steward.allocators.state.arrays import Floats, Ints, Mask
+    from ganeti_steward.allocators.state.spread import Places
 
 
 _Item = TypeVar("_Item")
@@ -148,7 +149,16 @@ def _frame(
         pools_used=pools.used,
         pools_unknown=_mask(node.live and node.volume_groups is None for node in nodes),
         pool_shares=pools.shares(group, usable),
+        spread=_places(nodes, rules),
     )
+
+
+def _places(nodes: Sequence[Node], rules: TagRules) -> tuple[Places, ...]:
+    if not rules.spread:
+        return ()
+    from ganeti_steward.allocators.state.crowding import places_of  # as in `TagRules.of`
+
+    return tuple(places_of(rule, nodes) for rule in rules.spread)
 
 
 class _Pools(NamedTuple):
@@ -360,12 +370,16 @@ def _fill_counts(now: Ints, frame: Frame, sums: _Sums) -> None:
 def _tag_counts(demands: Sequence[Demand], primary: Ints) -> TagCounts:
     every: dict[str, dict[int, int]] = {}
     real: dict[str, dict[int, int]] = {}
+    services: dict[tuple[int, str], dict[int, int]] = {}
     for demand, node in zip(demands, primary.tolist(), strict=True):
         for tag in demand.exclusion:
             for counts in (every, real)[: 1 if demand.instance.forthcoming else 2]:
                 mine = counts.setdefault(tag, {})
                 mine[node] = mine.get(node, 0) + 1
-    return TagCounts(every, every if every == real else real)
+        for service in demand.services:
+            mine = services.setdefault(service, {})
+            mine[node] = mine.get(node, 0) + 1
+    return TagCounts(every, every if every == real else real, services)
 
 
 def _residents(

@@ -9,8 +9,8 @@ in that way, so the same code evaluates all candidates and applies one of them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -23,32 +23,40 @@ if TYPE_CHECKING:
 
 
 _Counts = Mapping[str, Mapping[int, int]]
+_Crowds = Mapping[tuple[int, str], Mapping[int, int]]
+_Key = TypeVar("_Key")
 
 
 class TagCounts(NamedTuple):
-    """Exclusion tag -> node -> how many of its primaries carry it."""
+    """Tag -> node -> how many of its primaries carry it."""
 
     all: _Counts
-    """forthcoming instances included"""
+    """exclusion tags, forthcoming instances included"""
     real: _Counts
-    """without forthcoming instances"""
+    """exclusion tags, without forthcoming instances"""
+    services: _Crowds
+    """the same for `Demand.services`, forthcoming instances included"""
 
     def counted(self, demand: Demand, node: int, sign: int) -> TagCounts:
         """With an instance added to or taken off a node."""
-        if not demand.exclusion:
+        if not demand.exclusion and not demand.services:
             return self
-        every = _counted(self.all, demand, node, sign)
+        services = _counted(self.services, demand.services, node, sign)
+        if not demand.exclusion:
+            return self._replace(services=services)
+        every = _counted(self.all, demand.exclusion, node, sign)
         if self.all is self.real and not demand.instance.forthcoming:
-            return TagCounts(every, every)
+            return TagCounts(every, every, services)
         forthcoming = demand.instance.forthcoming
-        return TagCounts(
-            every, self.real if forthcoming else _counted(self.real, demand, node, sign)
-        )
+        real = self.real if forthcoming else _counted(self.real, demand.exclusion, node, sign)
+        return TagCounts(every, real, services)
 
 
-def _counted(counts: _Counts, demand: Demand, node: int, sign: int) -> _Counts:
+def _counted(
+    counts: Mapping[_Key, Mapping[int, int]], tags: Iterable[_Key], node: int, sign: int
+) -> Mapping[_Key, Mapping[int, int]]:
     new = dict(counts)
-    for tag in demand.exclusion:
+    for tag in tags:
         mine = dict(new.get(tag, {}))
         mine[node] = mine.get(node, 0) + sign
         if mine[node] <= 0:

@@ -130,7 +130,7 @@ class _Reader:
             self._entitled.add(Entitled(aggregate, instance=owner))
         elif word == tags.UNTIL:
             self._ends(aggregate, owner)
-        else:
+        elif word != tags.SPREAD:
             self._settings[word].add(aggregate)
 
     # -- the section

@@ -53,7 +53,10 @@ def balance(request: Balance, cluster: Cluster, context: Context) -> Outcome:
     for at in sorted(chosen, key=lambda at: -scores[at]):
         plans[at] = _plan(state, at, request, context, (scores[at], left))
         left = _left(left, plans[at])
-    shown = [plans[at] for at in chosen]
+        if state.frame.spread:
+            # What a place has of a service depends on all groups, so one plan follows another.
+            state = plans[at].after
+    shown = list(plans.values()) if state.frame.spread else [plans[at] for at in chosen]
     result = moves_result(
         _moved(shown, cluster), [], [job.job for plan in shown for job in plan.jobs]
     )

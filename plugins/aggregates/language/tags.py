@@ -9,7 +9,8 @@ cluster      ``pool:POOL:aggregate:NAME``, ``pool:POOL``,
              ``default-forbidden-prefix:PREFIX``, ``required-prefix:PREFIX``,
              ``unclaimable:NAME``, ``entitled-tag:NAME+TAG``,
              ``entitled-instance:NAME+PATTERN``, ``until:NAME+DATE``,
-             ``ask.KIND:PATTERN+VALUE``
+             ``ask.KIND:PATTERN+VALUE``,
+             ``spread:NAME[:hard][:max:N][+SERVICE]``
 instance     ``member-of:...``, ``member-of.ROLE:...``, ``pool:POOL``,
              ``prefer:...``, ``avoid:...``, each of both also with a role
 ===========  ===============================================================
@@ -17,7 +18,8 @@ instance     ``member-of:...``, ``member-of.ROLE:...``, ``pool:POOL``,
 Any other tag below it is a fault: a slip must not open a reserved host.  So a new key, also one
 that is no business of aggregates, has to be made known here before anybody writes it: it goes
 into `KEYS` for each kind of object it may stand on, `read_tag` reads it, and `membership` (cluster,
-groups, nodes) or `requirements` (instances) uses it.
+groups, nodes) or `requirements` (instances) uses it.  ``spread`` is only checked here: the
+allocators use it.
 """
 
 from __future__ import annotations
@@ -27,6 +29,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+from ganeti_steward.allocators.state import spread
+from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.model.site_rules import TAG_PREFIX
 from ganeti_steward.plugins.aggregates.language import expression, requests
 from ganeti_steward.plugins.aggregates.language.limits import checked_date, entitled_by
@@ -46,6 +50,7 @@ ENTITLED_TAG: Final = "entitled-tag"
 ENTITLED_INSTANCE: Final = "entitled-instance"
 UNTIL: Final = "until"
 ASK: Final = "ask"
+SPREAD: Final = "spread"
 MEMBER_OF: Final = "member-of"
 
 #: Kind of object -> what may stand there.
@@ -58,6 +63,7 @@ KEYS: Final[Mapping[str, tuple[str, ...]]] = {
         ENTITLED_TAG,
         ENTITLED_INSTANCE,
         UNTIL,
+        SPREAD,
         *(f"{ASK}.{kind}" for kind in requests.PROPERTIES),
     ),
     GROUP: (AGGREGATE,),
@@ -116,7 +122,7 @@ class Declared(NamedTuple):
     name: str
     """the aggregate, or the prefix; empty: a unit or a pool in no aggregate"""
     owner: str = ""
-    """the unit, the pool, the tag or instances that are entitled, or the date"""
+    """the unit, the pool, the tag or instances that are entitled, the date, or the service"""
 
 
 @lru_cache(maxsize=8192)
@@ -144,6 +150,8 @@ def _declared(kind: str, key: str, rest: str) -> Declared:
         return _owned(key, rest)
     if key in (ENTITLED_TAG, ENTITLED_INSTANCE, UNTIL):
         return _assigned(key, rest)
+    if key == SPREAD:
+        return _spread(rest)
     return Declared(key, expression.checked_name(rest, expression.TAG))
 
 
@@ -157,6 +165,14 @@ def _assigned(key: str, rest: str) -> Declared:
     if key == UNTIL:
         return Declared(key, expression.checked_name(name, expression.TAG), checked_date(what))
     return Declared(key, entitled_by(name, tag=what).aggregate, what)
+
+
+def _spread(rest: str) -> Declared:
+    try:
+        rule = spread.spread_rule(f"{spread.PREFIX}{rest}")
+    except StewardError as err:
+        raise expression.ExpressionError(str(err)) from None
+    return Declared(SPREAD, rule.prefix, rule.services)
 
 
 def _term(dot: str, suffix: str, colon: str, rest: str) -> expression.Term:
