@@ -117,6 +117,11 @@ class GroupModel:
         """nodes x 3: the primaries they are kept for"""
         self._refresh(range(self.size))
 
+    def weigh(self, factor: float) -> None:
+        """Let evenness count this much less in all figures from now on."""
+        self.weights = self.weights * factor
+        self._refresh(range(self.size))
+
     # -- keeping the figures
 
     def _refresh(self, nodes: Sequence[int] | range) -> None:

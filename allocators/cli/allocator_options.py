@@ -74,6 +74,8 @@ def add_balance_options(parser: argparse.ArgumentParser) -> None:
     option(parser, "-G, --group GROUP", text, several=True)
     text = "move only instances that have an unusable node"
     option(parser, "-E, --evac-mode", text, dest="evacuate")
+    text = "only moves that end what check names, none that just even out"
+    option(parser, "--only-repairs", text)
     text = "copy no disks: migrations only"
     option(parser, "--no-disk-moves", text, dest="disk_moves", action="store_false")
     text = "leave primaries: replace disks only"

@@ -177,7 +177,7 @@ def as_text(plan: BalancePlan, sets: JobSets, options: argparse.Namespace, reque
         return _unexplained(plan, sets, options)
     moves, copied = texts.totals(plan.groups)
     limit = options.max_moves
-    nothing = texts.BALANCED
+    nothing = texts.NOTHING_ENDED if request.only_repairs else texts.BALANCED
     if limit is not None and moves >= limit:
         users = ", ".join(group.group for group in plan.groups if group.moves)
         nothing = f"No moves left for this group: -l {limit} was used up by group {users}."

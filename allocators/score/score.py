@@ -73,6 +73,17 @@ TAGS_WEIGHT: Final = 2.0
 LOCATION_WEIGHT: Final = 1.0
 RESERVED_TOTAL_WEIGHT: Final = 0.25
 
+#: The components that are 0 where nothing is wrong; the others say how even a group is.
+FAULTS: Final = (
+    "n1_cnt",
+    "offline_all_cnt",
+    "offline_pri_cnt",
+    "pri_tags_score",
+    "location_score",
+    "location_exclusion_score",
+    "spread_score",
+)
+
 #: Pairs scored at once; small enough for their figures to stay in the processor's cache.
 _CHUNK: Final = 32768
 

@@ -86,6 +86,8 @@ class Balance(NamedTuple):
     """uuids of the groups to balance, None for all"""
     evacuate: bool = False
     """only instances that have an unusable node (--evac-mode)"""
+    only_repairs: bool = False
+    """only moves that end what is wrong, not those that even out (--only-repairs)"""
     disk_moves: bool = True
     """whether disks may be copied to another node"""
     instance_moves: bool = True

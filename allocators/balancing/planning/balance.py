@@ -15,6 +15,7 @@ import numpy as np
 from ganeti_steward.allocators.balancing.planning.group import GroupSearch
 from ganeti_steward.allocators.balancing.planning.jobs import GroupPlan, Limits, Planned
 from ganeti_steward.allocators.balancing.planning.plan import GroupPlanner
+from ganeti_steward.allocators.balancing.planning.repairs import Repairs
 from ganeti_steward.allocators.jobs.job_sets import ways
 from ganeti_steward.allocators.jobs.operations import moves_result
 from ganeti_steward.allocators.placement.info import listed
@@ -77,9 +78,13 @@ def _plan(
     if not members.any():
         return GroupPlan(at, members, state, (), score, least)
     group = GroupSearch(state, at, request, context)
-    planner = GroupPlanner(group, score, least, limits)
+    planner: GroupPlanner | Repairs = GroupPlanner(group, score, least, limits)
     # The same question has the same answer: random moves are always the same ones.
-    plan = GroupPlan(at, members, state, planner.plan(Random(at)), score, least)
+    jobs = planner.plan(Random(at))
+    if request.only_repairs:
+        planner = Repairs(group, limits, jobs)
+        jobs = planner.plan(Random(at))
+    plan = GroupPlan(at, members, state, jobs, score, least)
     if not planner.refused or not context.explain:
         return plan
     options = context.options._replace(capacity_checks=False)

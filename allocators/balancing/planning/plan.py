@@ -52,7 +52,7 @@ def iterate(
         return
     for _ in range(kicks):
         for _ in range(rng.randint(*_KICK)):
-            _random_move(group, rng, int(rng.choice(free)), progress)
+            random_move(group, rng, int(rng.choice(free)), progress)
         search.run()
         found = group.priced()
         if found < value - TOLERANCE:
@@ -64,7 +64,7 @@ def iterate(
                 progress.back(mark)
 
 
-def _random_move(group: GroupSearch, rng: Random, instance: int, progress: Progress | None) -> None:
+def random_move(group: GroupSearch, rng: Random, instance: int, progress: Progress | None) -> None:
     """Move an instance by any legal move, if there is one."""
     model, one = group.model, np.array([instance])
     p, s = model.place(instance)
