@@ -31,17 +31,10 @@ class Crowds:
         }
         everywhere = state.frame.spread
         self._numbers = {key: in_places(everywhere[key[0]], counts.get(key, {})) for key in keys}
-        inside = frozenset(nodes.tolist())
-        self._fixed = 0.0
-        """what instances outside the group cost by themselves"""
-        for key in keys:
-            outside = {node: n for node, n in counts.get(key, {}).items() if node not in inside}
-            self._fixed += crowd_cost(everywhere[key[0]], in_places(everywhere[key[0]], outside))
 
     def cost(self) -> float:
-        """What they add to the group's score."""
-        costs = (crowd_cost(self._places[key[0]], found) for key, found in self._numbers.items())
-        return sum(costs) - self._fixed
+        """What they cost, with all instances of their services that do not move."""
+        return sum(crowd_cost(self._places[key[0]], found) for key, found in self._numbers.items())
 
     def change(self, instance: int, primary: int, sign: int) -> None:
         """Count an instance that comes to a node or goes."""

@@ -105,6 +105,38 @@ def test_a_soft_spread_is_kept_where_it_can_be() -> None:
     assert sorted(racks.values()) == [2, 2, 3]
 
 
+@pytest.mark.parametrize(("spare", "moved"), [("node1", 1), ("node2", 0)])
+def test_a_place_with_too_many_need_not_be_left(spare: str, moved: int) -> None:
+    """Within it nothing gets worse; another place with too many stays closed."""
+    message = small()
+    message["cluster_tags"] = ["steward:spread:rack:hard+service:*"]
+    one = next(iter(message["nodes"].values()))
+    instance = next(iter(message["instances"].values()))
+    racks = {"node0": "a", "node1": "a", "node2": "b"}
+    message["nodes"] = {
+        name: {**deepcopy(one), "tags": [f"rack:{rack}"], "offline": False}
+        for name, rack in racks.items()
+    }
+    message["nodes"]["node2" if spare == "node1" else "node1"]["free_memory"] = 0
+    homes = {"web0": "node0", "web1": "node1", "web2": "node2", "web3": "node2"}
+    message["instances"] = {
+        name: {
+            **deepcopy(instance),
+            "disk_template": "ext",
+            "nodes": [home],
+            "tags": ["service:web"],
+        }
+        for name, home in homes.items()
+    }
+    message["request"] = {
+        "type": "node-evacuate",
+        "instances": ["web0"],
+        "evac_mode": "primary-only",
+    }
+    answer = steward(message)
+    assert len(answer["result"][0]) == moved, answer["info"]
+
+
 @pytest.mark.parametrize(
     ("tag", "text"),
     [
