@@ -14,12 +14,12 @@ from ask import steward
 from asserting import some
 from clusters import KINDS, MOVING, cluster
 from messages import message as small
-from text_output import write_text
 from thorough import seeds
 from volume_groups import USUAL, divided, illegal, parts, steps
 
 from ganeti_steward.allocators.health.troubles import GroupFacts, group_troubles
 from ganeti_steward.allocators.text_format import read_text
+from ganeti_steward.allocators.text_output import htools_text
 from ganeti_steward.core.iallocator.message import read_message
 from ganeti_steward.core.model.cluster import Cluster
 from ganeti_steward.core.model.explanation import GroupHealth
@@ -145,7 +145,7 @@ def read(message: Message) -> Cluster:
 @pytest.mark.parametrize("seed", seeds(20, 200))
 def test_the_text_format_carries_volume_groups(seed: int) -> None:
     cluster_read = read(request_of("all", seed, unknown=0.2))
-    again = read_text(write_text(cluster_read))
+    again = read_text(htools_text(cluster_read))
     for one, other in some(zip(cluster_read.nodes, again.nodes, strict=True)):
         dead = one.offline or not one.vm_capable
         assert other.volume_groups == one.volume_groups or dead

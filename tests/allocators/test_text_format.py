@@ -10,10 +10,10 @@ import cluster_text
 import clusters
 import pytest
 from installed import need
-from text_output import write_text
 
 from ganeti_steward.allocators.text_format import read_text
-from ganeti_steward.core.errors import BadInput
+from ganeti_steward.allocators.text_output import htools_text
+from ganeti_steward.core.errors import BadInput, StewardError
 from ganeti_steward.core.model.cluster import Cluster, Disk, Instance, Node
 from ganeti_steward.core.model.cluster_reader import read_cluster
 
@@ -80,24 +80,52 @@ def test_same_cluster_as_the_message(seed: int) -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_written_and_read_again(seed: int) -> None:
     cluster = read_cluster(message(seed))
-    found = read_text(write_text(cluster))
+    found = read_text(htools_text(cluster))
     assert parts(found) == parts(kept_by_text(cluster))
-    assert write_text(found) == write_text(cluster)
+    assert htools_text(found) == htools_text(cluster)
 
 
 def test_what_messages_do_not_carry() -> None:
     cluster = read_text(text())
     slow = [node._replace(cpu_speed=0.5) for node in cluster.nodes]
     fixed = [instance._replace(auto_balance=False) for instance in cluster.instances]
-    again = read_text(write_text(Cluster(cluster.groups, slow, fixed, ("a", "b:c"))))
+    again = read_text(htools_text(Cluster(cluster.groups, slow, fixed, ("a", "b:c"))))
     assert [node.cpu_speed for node in again.nodes] == [0.5, 0.5]
     assert [instance.auto_balance for instance in again.instances] == [False]
     assert again.tags == ("a", "b:c")
 
 
+@pytest.mark.parametrize(
+    ("key", "silent"), [("total_disk", False), ("free_disk", False), ("free_memory", True)]
+)
+def test_figures_that_are_not_reported(key: str, silent: bool, tmp_path: Path) -> None:
+    """Nothing is known of them afterwards, either; hbal takes such a node as offline."""
+    sent = message(0)
+    name = next(name for name, node in sent["nodes"].items() if not node["offline"])
+    sent["nodes"][name][key] = None
+    cluster = read_cluster(sent)
+    found = read_text(htools_text(cluster)).node(name)
+    assert (found.lacks_disk_figures, found.silent) == (True, silent)
+    assert found._replace(missing=()) == cluster.node(name)._replace(missing=())
+    assert read_text(through_hbal(htools_text(cluster), tmp_path)).node(name).offline
+
+
+@pytest.mark.parametrize("text", ["a|b", "a\nb", "a\rb"])
+def test_what_would_break_a_line(text: str) -> None:
+    """No name of Ganeti's has it; one in a file could."""
+    cluster = read_cluster(message(0))
+    node = cluster.nodes[0]._replace(tags=(text,))
+    for broken in (
+        cluster.replace(nodes=[node, *cluster.nodes[1:]]),
+        Cluster(cluster.groups, cluster.nodes, cluster.instances, [text]),
+    ):
+        with pytest.raises(StewardError, match="htools' text format cannot hold 'a"):
+            htools_text(broken)
+
+
 def test_memory_reserved_on_kvm() -> None:
     sent = message(0) | {"enabled_hypervisors": ["kvm", "lxc"]}
-    found = read_text(write_text(read_cluster(sent), kvm_memory=4096))
+    found = read_text(htools_text(read_cluster(sent), kvm_memory=4096))
     assert {node.reserved_memory for node in found.nodes} == {4096}
 
 
@@ -123,7 +151,7 @@ def test_hbal_reads_the_same(seed: int, tmp_path: Path) -> None:
         "--admin-offline=.1", "--networks=2", "--drained=1", "--exclusive-storage"
     )  # fmt: skip
     cluster = read_cluster(sent)
-    again = read_text(through_hbal(write_text(cluster), tmp_path))
+    again = read_text(through_hbal(htools_text(cluster), tmp_path))
     assert parts(again) == parts(kept_by_text(cluster))
 
 

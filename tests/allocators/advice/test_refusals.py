@@ -12,12 +12,12 @@ import orjson
 import pytest
 from ask import need_hail, outcome
 from refusals import ALLOCATIONS, MOVING, after, refusal, refused, single_moves
-from text_output import write_text
 from thorough import often
 
 from ganeti_steward.allocators.advice.advise import Advice, advise
 from ganeti_steward.allocators.advice.case import MOVES, OPTION, TAG, Case, Suggestion, is_complete
 from ganeti_steward.allocators.advice.proposals import Trials
+from ganeti_steward.allocators.text_output import htools_text
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.iallocator.dispatch import dispatch
 from ganeti_steward.core.iallocator.message import read_message
@@ -64,7 +64,7 @@ def hail_answers(message: Message, suggestion: Suggestion, path: Path) -> bool:
         if case.request.group_name:
             request["group_name"] = case.request.group_name
     data, file = path / "cluster.data", path / "message.json"
-    data.write_text(write_text(case.cluster))
+    data.write_text(htools_text(case.cluster))
     file.write_text(json.dumps(message | {"request": request}))
     soft = ["--ignore-soft-errors"] if case.options.ignore_soft_errors else []
     command = [need_hail(), str(file), "-t", str(data), "--no-capacity-checks", *soft]

@@ -12,13 +12,13 @@ import clusters
 import pytest
 from fixed_plan import calls, install
 from installed import need
-from text_output import write_text
 from thorough import seeds
 from worlds import instance as made
 from worlds import node as plain_node
 from worlds import with_cluster_tags, world
 
 from ganeti_steward.allocators.text_format import read_text
+from ganeti_steward.allocators.text_output import htools_text
 from ganeti_steward.core.model.cluster_reader import read_cluster
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def variables(text: str, prefix: str) -> dict[str, str]:
 def test_beside_hcheck(front: Front, tmp_path: Path, seed: int) -> None:
     """Its counts, but for instances with an unusable secondary: it counts nodes there."""
     text = tmp_path / "cluster.text"
-    text.write_text(write_text(read_cluster(ill(seed)), kvm_memory=4096))
+    text.write_text(htools_text(read_cluster(ill(seed)), kvm_memory=4096))
     options = ("--no-simulation", "--machine-readable")
     his = variables(
         subprocess.run(
@@ -169,7 +169,7 @@ def of_worlds(path: Path, *changes: Any, tags: tuple[str, ...] = (), **nodes: An
     made_nodes = [plain_node(f"node{n}", **nodes.get(f"node{n}", {})) for n in range(1, 5)]
     before = with_cluster_tags(world(made_nodes, changes), tags)
     file = path / "cluster.data"
-    file.write_text(write_text(before.cluster))
+    file.write_text(htools_text(before.cluster))
     return ["--text-data", str(file)]
 
 
@@ -420,7 +420,7 @@ def test_hcheck_says_the_same_of_a_healthy_cluster(front: Front, tmp_path: Path)
     """Both leave an uneven cluster alone that has no faults."""
     message = cluster()
     text = tmp_path / "cluster.text"
-    text.write_text(write_text(read_cluster(message)))
+    text.write_text(htools_text(read_cluster(message)))
     his = subprocess.run([need("hcheck"), "-t", text], capture_output=True, check=False)
     assert his.returncode == 0
     assert front("check", "--text-data", str(text)).status == 0

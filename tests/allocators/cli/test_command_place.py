@@ -11,8 +11,8 @@ import pytest
 from daemons import luxid, rapi
 from front import Front, capture
 from live import Ganeti
-from text_output import write_text
 
+from ganeti_steward.allocators.text_output import htools_text
 from ganeti_steward.core.model.cluster_reader import read_cluster
 
 Message = dict[str, Any]
@@ -206,7 +206,7 @@ def test_every_source_gives_the_same(front: Front, tmp_path: Path) -> None:
     for instance in ganeti.instances:
         instance["forthcoming"] = instance["admin_state"] == "down"
     text = tmp_path / "cluster.data"
-    text.write_text(write_text(read_cluster(message)))
+    text.write_text(htools_text(read_cluster(message)))
     options = ("place", *WANTED, "--json")
     expected = front(*options, "--file", front.message(message))
     assert expected.status == 0

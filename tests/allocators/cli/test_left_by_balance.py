@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from text_output import write_text
 from worlds import instance, node, world
+
+from ganeti_steward.allocators.text_output import htools_text
 
 if TYPE_CHECKING:
     from front import Front
@@ -27,7 +28,7 @@ def cluster(tmp_path: Path) -> list[str]:
         instance("other", "node5", "node6"),
     ]
     file = tmp_path / "cluster.data"
-    file.write_text(write_text(world(nodes, instances).cluster))
+    file.write_text(htools_text(world(nodes, instances).cluster))
     return ["--text-data", str(file)]
 
 

@@ -14,8 +14,8 @@ import clusters
 import pytest
 from daemons import luxid, rapi
 from live import Ganeti
-from text_output import write_text
 
+from ganeti_steward.allocators.text_output import htools_text
 from ganeti_steward.core.commands.cluster_options import add_source_options, read_source
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti import sources, this_node
@@ -71,7 +71,7 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_text_format(tmp_path: Path) -> None:
     file = tmp_path / "cluster.data"
-    file.write_text(write_text(read_cluster(sent())))
+    file.write_text(htools_text(read_cluster(sent())))
     found = source("--text-data", str(file))
     assert found.cluster.nodes == read_cluster(sent()).nodes
     assert found.where == f"the file {file}"

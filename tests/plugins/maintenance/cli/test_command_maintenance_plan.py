@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 from paths import DOCS
-from text_output import write_text
 from workspace import Done
 from worlds import instance, node, world
+
+from ganeti_steward.allocators.text_output import htools_text
 
 if TYPE_CHECKING:
     from front import Front
@@ -31,7 +32,7 @@ INSTANCES = [
 @pytest.fixture
 def call(front: Front, tmp_path: Path) -> Call:
     file = tmp_path / "cluster.data"
-    file.write_text(write_text(world(NODES, INSTANCES).cluster))
+    file.write_text(htools_text(world(NODES, INSTANCES).cluster))
     return lambda *words: front("maintenance", "plan", "--text-data", str(file), *words)
 
 

@@ -1,22 +1,27 @@
-"""htools' text format (allocation 12), written for `ganeti_steward.allocators.text_format`."""
+"""htools' text format (allocation 12), written as `allocators.text_format` and hbal read it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Final
 
+from ganeti_steward.core.errors import StewardError
+from ganeti_steward.core.json_reader import quoted
 from ganeti_steward.core.model.cluster import Cluster, Group, Instance, Node, Policy, Spec
 
 #: admin_state -> status.
 _STATUS: Final = {"up": "running", "down": "ADMIN_down", "offline": "ADMIN_offline"}
+#: What ends a field or a line.
+_BREAKS: Final = frozenset("|\n\r")
 
 
-def write_text(cluster: Cluster, kvm_memory: int = 0) -> str:
+def htools_text(cluster: Cluster, kvm_memory: int = 0) -> str:
     """A cluster in the text format.
 
     What the format cannot say is left out: sizes of single disks, networks of instances, and
     why a node is unusable.  ``kvm_memory`` MiB, unless 0, are reserved on every node when
-    the first hypervisor is KVM, as hail and hbal do (allocation 2.4).
+    the first hypervisor is KVM, as hail and hbal do (allocation 2.4).  Raises StewardError where
+    a name cannot be written.
     """
     reserved = kvm_memory if cluster.hypervisors[:1] == ("kvm",) else 0
     names = [group.name for group in cluster.groups]
@@ -24,14 +29,18 @@ def write_text(cluster: Cluster, kvm_memory: int = 0) -> str:
         map(_group_line, cluster.groups),
         (_node_line(node, reserved) for node in cluster.nodes),
         map(_instance_line, cluster.instances),
-        cluster.tags,
+        map(_line, cluster.tags),
         (_policy_line(name, g.policy) for name, g in zip(names, cluster.groups, strict=True)),
     ]
     return "\n".join("".join(line + "\n" for line in section) for section in sections)
 
 
 def _line(*fields: object) -> str:
-    return "|".join(str(field) for field in fields)
+    texts = [str(field) for field in fields]
+    for text in texts:
+        if not _BREAKS.isdisjoint(text):
+            raise StewardError(f"htools' text format cannot hold {quoted(text)}")
+    return "|".join(texts)
 
 
 def _yes_no(value: bool) -> str:
@@ -43,20 +52,23 @@ def _group_line(group: Group) -> str:
     return _line(group.name, group.uuid, group.alloc_policy, tags, networks)
 
 
+def _figure(node: Node, key: str, value: float) -> object:
+    """``?``: the node does not report it."""
+    return "?" if node.silent or key in node.missing else int(value)
+
+
 def _node_line(node: Node, reserved: int) -> str:
-    figures: tuple[object, ...] = (
-        int(node.total_memory),
-        reserved or node.reserved_memory,
-        node.free_memory,
-        int(node.total_disk),
-        node.free_disk,
-        int(node.total_cpus),
-    )
-    if node.silent:
-        figures = ("?",) * len(figures)
+    known = {
+        "total_memory": node.total_memory,
+        "reserved_memory": reserved or node.reserved_memory,
+        "free_memory": node.free_memory,
+        "total_disk": node.total_disk,
+        "free_disk": node.free_disk,
+        "total_cpus": node.total_cpus,
+    }
     return _line(
         node.name,
-        *figures,
+        *(_figure(node, key, value) for key, value in known.items()),
         _yes_no(not node.usable and not node.silent),
         node.group,
         node.spindles,
