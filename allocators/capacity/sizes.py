@@ -128,9 +128,15 @@ class Usage(NamedTuple):
 
 
 def usage(cluster: Cluster) -> Usage:
-    """What is taken of memory (by instances), of disk, and of the CPUs times the vcpu-ratio."""
+    """What is taken of memory (by instances), of disk, and of the CPUs times the vcpu-ratio.
+
+    Nothing is taken of an offline node, which has no figures.
+    """
     policies = {group.uuid: group.policy for group in cluster.groups}
-    instances = [instance for instance in cluster.instances if not instance.forthcoming]
+    offline = {node.name for node in cluster.nodes if node.offline}
+    instances = [
+        one for one in cluster.instances if not one.forthcoming and one.primary not in offline
+    ]
     disk = sum(node.total_disk for node in cluster.nodes)
     return Usage(
         memory=_share(

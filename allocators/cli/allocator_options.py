@@ -61,15 +61,20 @@ def add_plot_option(parser: argparse.ArgumentParser, what: str) -> None:
     option(parser, "--plot FILE.svg", text)
 
 
-def add_balance_options(parser: argparse.ArgumentParser) -> None:
-    """hbal's options that shape a plan; most are named after the field of `Balance`."""
-    text = "at most so many moves in all; default: no limit"
-    option(parser, "-l, --max-length N", text, type=_whole, dest="max_moves")
+def add_offline_option(parser: argparse.ArgumentParser) -> None:
+    """What is as if nodes had failed; see `offline_nodes`."""
     text = (
         "take this node as offline, or all nodes of a node group, or all with a tag such as "
         "power:a; may be given several times"
     )
     option(parser, "-O, --offline NODE", text, several=True)
+
+
+def add_balance_options(parser: argparse.ArgumentParser) -> None:
+    """hbal's options that shape a plan; most are named after the field of `Balance`."""
+    text = "at most so many moves in all; default: no limit"
+    option(parser, "-l, --max-length N", text, type=_whole, dest="max_moves")
+    add_offline_option(parser)
     text = "only this node group, by name or uuid; may be given several times"
     option(parser, "-G, --group GROUP", text, several=True)
     text = "move only instances that have an unusable node"

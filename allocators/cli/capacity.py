@@ -10,9 +10,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from ganeti_steward.allocators.capacity import sizes
+from ganeti_steward.allocators.capacity.assumed import Assumed, assume
 from ganeti_steward.allocators.cli.allocator_options import (
+    add_offline_option,
     add_passed_options,
     add_plot_option,
+    offline_nodes,
     option,
 )
 from ganeti_steward.allocators.cli.instance_options import (
@@ -22,9 +25,10 @@ from ganeti_steward.allocators.cli.instance_options import (
     instance_request,
     known_template,
 )
-from ganeti_steward.allocators.overview.picture import heading, write_plot
+from ganeti_steward.allocators.overview.picture import heading, write_plot, write_text
 from ganeti_steward.allocators.state.names import short_names
 from ganeti_steward.allocators.state.sizes import UNITS, format_size, parse_size
+from ganeti_steward.allocators.text_output import htools_text
 from ganeti_steward.core.builtins import ALLOCATION
 from ganeti_steward.core.commands import tables
 from ganeti_steward.core.commands.cluster_options import add_source_options, read_source
@@ -66,6 +70,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             "gnt-steward capacity": "tiered and standard count of the cluster of this master",
             "gnt-steward capacity --text-data cluster.data --print-nodes": "with a row per node",
             "gnt-steward capacity -t drbd --memory 4g -c 2 --disk 0:size=20g": "of this instance",
+            "gnt-steward capacity --only standard --add-nodes 1": "if there were one more node",
+            "gnt-steward capacity --only standard -O power:a": "if these nodes were gone",
         },
         units=f"{SIZES} --units and --separator change how they are printed.",
     )
@@ -77,11 +83,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     option(parser, "--tiered-alloc DISK,MEMORY,VCPUS", text)
     text = "one of the two counts, not both"
     parser.add_argument("--only", choices=(sizes.STANDARD, sizes.TIERED), help=text)
+    add_offline_option(parser)
+    text = (
+        "as if N more nodes like NODE were there, without instances; default: like the usable node "
+        "with most memory, in its group; may be given several times"
+    )
+    option(parser, "--add-nodes N[:like=NODE][:group=GROUP]", text, several=True)
     option(parser, "--print-nodes", "also the nodes before and after")
     option(parser, "--placements", "all places in their order, not the first few")
     option(parser, "--no-capacity-checks", "nodes need not stay evacuable")
     add_passed_options(parser, example="--ignore-soft-errors")
     add_plot_option(parser, "filled by the first count")
+    text = "write the cluster after each count to FILE.tiered and so on, in htools' text format"
+    option(parser, "-S, --save FILE", text)
     tables.add_field_options(parser, _FIELDS, json="the same as data, with all places")
     add_units_option(parser)
     add_instance_options(parser)
@@ -100,8 +114,12 @@ def run(options: argparse.Namespace) -> int:
     if template is not None:
         source.check_template(template)
     tables.print_notes(source.notes)
-    cluster = source.cluster
-    groups = sizes.counted_groups(cluster, options.group)
+    found, arguments = _measured(source.cluster, arguments)
+    offline = offline_nodes(options.offline, found)
+    kvm_memory, group = arguments.kvm_memory, options.group
+    assumed = assume(found, offline, options.add_nodes, group, kvm_memory)
+    source, cluster = source._replace(cluster=assumed.cluster), assumed.cluster
+    groups = sizes.counted_groups(cluster, group)
     template = template or sizes.usual_template(groups, source.templates)
     counter = _Counter(config, arguments)
     instance = instance_options(options)
@@ -116,31 +134,54 @@ def run(options: argparse.Namespace) -> int:
             )
             runs = sizes.policy_runs(chosen, cluster, groups, sized, counter.count)
     if options.plot is not None:
-        _plot(cluster, runs, options.plot, arguments)
+        _plot(assumed, runs, options.plot, arguments)
+    if options.save is not None:
+        _save(runs, options.save, kvm_memory)
     if options.json:
-        tables.print_json(as_data(cluster, runs))
+        tables.print_json(as_data(assumed, runs))
     elif tables.is_list(options):
+        tables.print_notes(assumed.sentences)
         tables.print_fields(options, _FIELDS, [*_FIELDS], _size_rows(runs, options))
     else:
-        sys.stdout.write(as_text(cluster, runs, options))
+        sys.stdout.write(as_text(assumed, runs, options))
     return EXIT_OK
 
 
-def _plot(cluster: Cluster, runs: Sequence[sizes.Filling], path: str, options: Options) -> None:
+def _measured(cluster: Cluster, options: Options) -> tuple[Cluster, Options]:
+    """With the load that ``--mond`` wants, measured once and only where there is a node."""
+    if not options.measured:
+        return cluster, options
+    from ganeti_steward.allocators.state.measured_load import measured  # not for the help
+
+    found, note = measured(cluster, options)
+    tables.print_notes([note] if note else [])
+    return found, options._replace(mond=False)
+
+
+def _plot(assumed: Assumed, runs: Sequence[sizes.Filling], path: str, options: Options) -> None:
     """Draw the nodes now and filled by the first count; raises StewardError."""
     # They import the engine, which --help does not need.
     from ganeti_steward.allocators.overview.filled import overview
     from ganeti_steward.allocators.state.load import load
 
-    now = load(cluster, None, options.kvm_memory)
-    title = heading("Capacity", cluster.name, time.time())
+    now = load(assumed.cluster, None, options.kvm_memory)
+    title = heading("Capacity", assumed.cluster.name, time.time())
+    assumptions = "".join(f". {sentence[:-1]}" for sentence in assumed.sentences)
     if not runs:
-        write_plot(path, overview(now), title, "now; nothing was counted")
+        write_plot(path, overview(now), title, f"now; nothing was counted{assumptions}")
         return
     mode, filling = runs[0]
-    note = f"now, and after {mode}: {counted(filling.total, 'instance')} more"
+    note = f"now, and after {mode}: {counted(filling.total, 'instance')} more{assumptions}"
     after = load(filling.cluster, None, options.kvm_memory)
     write_plot(path, overview(now, after), title, note)
+
+
+def _save(runs: Sequence[sizes.Filling], path: str, kvm_memory: int) -> None:
+    """Write the cluster after each count, as hspace does; raises StewardError."""
+    for at, run in enumerate(runs):
+        before = sum(run.mode == other.mode for other in runs[:at])
+        name = f"{path}.{run.mode}{f'-{before + 1}' if before else ''}"
+        write_text(name, htools_text(run.filling.cluster, kvm_memory))
 
 
 def count_policy_sizes(source: Source, config: Config, options: Options) -> list[sizes.Filling]:
@@ -191,8 +232,9 @@ def _sized(options: InstanceOptions, template: str, source: Source) -> sizes.Siz
     return sizes.Sized(instance_request(small, template, source))
 
 
-def as_text(cluster: Cluster, runs: Sequence[sizes.Filling], options: argparse.Namespace) -> str:
-    """A line for each size, then what is in use before and after."""
+def as_text(assumed: Assumed, runs: Sequence[sizes.Filling], options: argparse.Namespace) -> str:
+    """What was assumed, a line for each size, then what is in use before and after."""
+    cluster = assumed.cluster
     used = [sizes.usage(cluster), *(sizes.usage(run.filling.cluster) for run in runs)]
     shares = [
         (name, *(f"{100 * share[at]:.2f}%" for share in used))
@@ -200,7 +242,9 @@ def as_text(cluster: Cluster, runs: Sequence[sizes.Filling], options: argparse.N
     ]
     modes = [f"after {run.mode} ({run.filling.total})" for run in runs]
     hidden = options.no_headers
+    sentences = "".join(map(tables.wrapped, assumed.sentences))
     parts = [
+        *([sentences] if sentences else []),
         _sizes_text(cluster, runs, options),
         tables.table(
             ("In use", "now", *modes), shares, no_headers=hidden, width=tables.terminal_width()
@@ -301,10 +345,12 @@ def _nodes(
     return headings, rows
 
 
-def as_data(cluster: Cluster, runs: Sequence[sizes.Filling]) -> dict[str, object]:
+def as_data(assumed: Assumed, runs: Sequence[sizes.Filling]) -> dict[str, object]:
     """Everything for JSON."""
     return {
-        "usage": sizes.usage(cluster)._asdict(),
+        "offline": assumed.offline,
+        "added": [one._asdict() for one in assumed.added],
+        "usage": sizes.usage(assumed.cluster)._asdict(),
         "runs": [
             {
                 "mode": run.mode,

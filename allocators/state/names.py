@@ -19,7 +19,8 @@ class Names:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._faults: list[str] = []
+        self.faults: list[str] = []
+        """a sentence for each name that meant nothing"""
 
     def nodes(self, given: Iterable[str]) -> frozenset[str]:
         """Full names of nodes; ``given`` may hold several each, with commas between."""
@@ -37,13 +38,13 @@ class Names:
             if len(matches) == 1:
                 found.update(matches)
             else:
-                self._faults.append(_group_fault(self._cluster, name, len(matches)))
+                self.faults.append(_group_fault(self._cluster, name, len(matches)))
         return tuple(self._cluster.groups[at].uuid for at in sorted(found))
 
     def check(self) -> None:
         """Raise StewardError when a name meant nothing."""
-        if self._faults:
-            raise StewardError(join_faults(self._faults))
+        if self.faults:
+            raise StewardError(join_faults(self.faults))
 
     def _full(
         self, kind: str, given: Iterable[str], known: Sequence[Node | Instance]
@@ -54,7 +55,7 @@ class Names:
             if len(matches) == 1:
                 found.update(matches)
             else:
-                self._faults.append(_fault(kind, name, len(matches)))
+                self.faults.append(_fault(kind, name, len(matches)))
         return frozenset(found)
 
 
@@ -79,6 +80,14 @@ def group_named(cluster: Cluster, name: str) -> Group:
     if len(found) != 1:
         raise StewardError(_group_fault(cluster, name, len(found)))
     return cluster.groups[found[0]]
+
+
+def node_named(cluster: Cluster, name: str) -> Node:
+    """The one node that a name, one without its domain or a uuid means; raises StewardError."""
+    found = named(cluster.nodes, name)
+    if len(found) != 1:
+        raise StewardError(_fault("node", name, len(found)))
+    return cluster.node(found[0])
 
 
 def _single(given: Iterable[str]) -> Iterable[str]:

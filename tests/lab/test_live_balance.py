@@ -23,11 +23,12 @@ PROBE = (
 PLANS = (
     "place -t drbd --memory 512 -c 1 -s 1g --json",
     "capacity --disk-template drbd --memory 1g --disk 0:size=2g --vcpus 1 --json",
+    "capacity --only standard -O node6 --add-nodes 2:like=node2 --add-nodes 1:group=rack2 --json",
     "balance --json",
     "balance --no-disk-moves -G default",
     "check --json",
     "check --no-simulation --machine-readable",
-)[: often(3, 6)]
+)[: often(4, 7)]
 
 
 @pytest.fixture(scope="module", autouse=True)
