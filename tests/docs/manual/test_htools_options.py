@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pytest
 from asserting import some
@@ -16,6 +17,9 @@ from paths import DOCS
 from thorough import often
 
 from ganeti_steward.core.iallocator.main import USAGE
+
+if TYPE_CHECKING:
+    from front import Front
 
 PAGE: Final = (DOCS / "how-to" / "come-from-htools.md").read_text()
 HAIL: Final = Path("/usr/lib/ganeti/iallocators/hail")
@@ -36,9 +40,12 @@ _HELP: Final = re.compile(r"^ *(-\w\b|--[\w-]+)(?:\S*(?: [A-Z]+)?,? +(--?[\w-]+)
 
 def rows(tool: str) -> list[tuple[str, str]]:
     """The first two cells of each row of the tool's table."""
-    section = PAGE.split(f"\n## {tool}\n")[1].split("\n## ")[0]
-    found = re.findall(r"^\| ([^|]+) \| ([^|]*) \|", section, re.MULTILINE)
+    found = re.findall(r"^\| ([^|]+) \| ([^|]*) \|", section(tool), re.MULTILINE)
     return [(first, second) for first, second in found if first.startswith("`")]
+
+
+def section(tool: str) -> str:
+    return PAGE.split(f"\n## {tool}\n")[1].split("\n## ")[0]
 
 
 @cache
@@ -93,3 +100,29 @@ def test_ours_exist(tool: str) -> None:
     named = [(one, option) for one, ours in rows(tool) for option in _OPTION.findall(ours)]
     for one, option in some(named):
         assert option in known, f"{one}: {option}"
+
+
+@pytest.mark.parametrize("tool", OURS)
+def test_where_there_is_none_the_page_says_why(tool: str) -> None:
+    """Or what to do instead."""
+    found = re.findall(r"^\| (`.*) \| none \|(.*)\|$", section(tool), re.MULTILINE)
+    assert [option for option, reason in some(found) if not reason.strip()] == []
+
+
+def test_a_simulated_cluster(front: Front) -> None:
+    """The file on the page, and the nodes added to it, have hspace's count."""
+    text = section("hspace")
+    file = front.path / "empty.data"
+    file.write_text(re.findall(r"```\n(.*?)```", text, re.DOTALL)[0])
+    (line,) = re.findall(r"^    gnt-steward (capacity .*)$", text, re.MULTILINE)
+    spec = re.findall(r"--simulate=(preferred,20,\S+)`", text)[0].replace(",20,", ",4,")
+    size = "--standard-alloc=100g,8g,2"
+    words = line.replace("empty.data", str(file)).replace(" 19", " 3").split()
+    front.configure()
+    done = front(*words, size, "--only=standard", "--disk-template=drbd", "--json")
+    ours = json.loads(done.out)["runs"][0]["count"]
+    # Its tiered count of the largest size takes minutes.
+    sizes = (size, size.replace("standard", "tiered"), "--disk-template=drbd")
+    found = printed("hspace", f"--simulate={spec}", *sizes, "--machine-readable")
+    assert f"HTS_ALLOC_INSTANCES={ours}\n" in found
+    assert ours > 10
