@@ -84,7 +84,8 @@ def read_requirements(rules: MembershipRules, instance: Instance) -> Requested:
             faults.append(tags.Fault(tags.INSTANCE, instance.name, tag, str(err)))
             continue
         if isinstance(declared, tags.Declared):
-            pools[declared.owner] = tag
+            if declared.key == tags.POOL:
+                pools[declared.owner] = tag
         elif declared is not None:
             own.append((declared, tags.Fault(tags.INSTANCE, instance.name, tag, "")))
     if len(pools) > 1:

@@ -50,6 +50,10 @@ PAUSE_TAG: Final = "maintd:pause:"
 MAINTENANCE_PAUSE_TAG: Final = "maintd:pause-maintenance:"
 #: A tag of a node, node group or instance: the daemon does nothing to it.
 OPT_OUT_TAG: Final = "maintd:off"
+#: A tag of an instance: when it is started elsewhere after its node has died.
+RESTART_FIRST: Final = "steward:restart:first"
+RESTART_LAST: Final = "steward:restart:last"
+RESTART_NEVER: Final = "steward:restart:never"
 
 #: Bytes of a note, and of the reason of anything that failed, in a record.
 _NOTE: Final = 2000

@@ -12,14 +12,15 @@ cluster      ``pool:POOL:aggregate:NAME``, ``pool:POOL``,
              ``ask.KIND:PATTERN+VALUE``,
              ``spread:NAME[:hard][:max:N][+SERVICE]``
 instance     ``member-of:...``, ``member-of.ROLE:...``, ``pool:POOL``,
-             ``prefer:...``, ``avoid:...``, each of both also with a role
+             ``prefer:...``, ``avoid:...``, each of both also with a role,
+             ``restart:first``, ``restart:last``, ``restart:never``
 ===========  ===============================================================
 
 Any other tag below it is a fault: a slip must not open a reserved host.  So a new key, also one
 that is no business of aggregates, has to be made known here before anybody writes it: it goes
 into `KEYS` for each kind of object it may stand on, `read_tag` reads it, and `membership` (cluster,
-groups, nodes) or `requirements` (instances) uses it.  ``spread`` is only checked here: the
-allocators use it.
+groups, nodes) or `requirements` (instances) uses it.  ``spread`` and ``restart`` are only checked
+here: allocators and the maintenance daemon use them.
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ ENTITLED_INSTANCE: Final = "entitled-instance"
 UNTIL: Final = "until"
 ASK: Final = "ask"
 SPREAD: Final = "spread"
+RESTART: Final = "restart"
 MEMBER_OF: Final = "member-of"
 
 #: Kind of object -> what may stand there.
@@ -68,7 +70,7 @@ KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     GROUP: (AGGREGATE,),
     NODE: (AGGREGATE, UNIT),
-    INSTANCE: (MEMBER_OF, POOL, requests.PREFER, requests.AVOID),
+    INSTANCE: (MEMBER_OF, POOL, requests.PREFER, requests.AVOID, RESTART),
 }
 
 _OBJECTS: Final[Mapping[str, str]] = {
@@ -84,6 +86,9 @@ _MISPLACED: Final[Mapping[tuple[str, str], str]] = {
     (INSTANCE, AGGREGATE): f"an instance is in no aggregate; it requests one with {MEMBER_OF}:",
     (GROUP, UNIT): "units are declared on their node",
 }
+
+#: When an instance is started elsewhere after its node has died.
+_RESTARTS: Final = ("first", "last", "never")
 
 _PART: Final = re.compile(r"[A-Za-z0-9_./@-]{1,64}")
 
@@ -152,6 +157,8 @@ def _declared(kind: str, key: str, rest: str) -> Declared:
         return _assigned(key, rest)
     if key == SPREAD:
         return _spread(rest)
+    if key == RESTART:
+        return _restart(rest)
     return Declared(key, expression.checked_name(rest, expression.TAG))
 
 
@@ -173,6 +180,12 @@ def _spread(rest: str) -> Declared:
     except StewardError as err:
         raise expression.ExpressionError(str(err)) from None
     return Declared(SPREAD, rule.prefix, rule.services)
+
+
+def _restart(rest: str) -> Declared:
+    if rest not in _RESTARTS:
+        raise expression.ExpressionError(f"{rest!a} is not one of {', '.join(_RESTARTS)}")
+    return Declared(RESTART, rest)
 
 
 def _term(dot: str, suffix: str, colon: str, rest: str) -> expression.Term:

@@ -25,6 +25,7 @@ from ganeti_steward.plugins.maintenance.repairs.evacuated_instances import (
     Stays,
     judged,
     left_down,
+    turn,
 )
 from ganeti_steward.plugins.maintenance.repairs.evacuation_case import (
     Evacuation,
@@ -95,10 +96,11 @@ def empty(case: Evacuation) -> Plan | Emptied:
             for name, found in judgements.items()
             if isinstance(found, Ready) and found.last == last
         ]
-        found = _leave(case, names, judgements)
-        if found.task:
-            return found.task
-        rest = _joined(rest, found)
+        for together in [names] if case.answers else _in_turns(case, names):
+            found = _leave(case, together, judgements)
+            if found.task:
+                return found.task
+            rest = _joined(rest, found)
     return _prepared(case, judgements) or _end(case, judgements, rest)
 
 
@@ -131,6 +133,12 @@ def _reasons(judgements: Mapping[str, Judgement], kind: type[Stays | Later]) -> 
 
 
 # Moves
+
+
+def _in_turns(case: Evacuation, names: Sequence[str]) -> list[list[str]]:
+    """Those that take their places first, then the others: there may not be room for all."""
+    turns = {name: turn(case, name) for name in names}
+    return [[name for name in names if turns[name] == at] for at in sorted({*turns.values()})]
 
 
 def _leave(case: Evacuation, names: Sequence[str], judgements: Mapping[str, Judgement]) -> _Places:

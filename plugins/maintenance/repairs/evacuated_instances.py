@@ -14,7 +14,13 @@ from ganeti_steward.plugins.maintenance.repairs.evacuation_case import (
     unconfirmed,
     unsynced_fault,
 )
-from ganeti_steward.plugins.model.incident import OPT_OUT_TAG, Attempt
+from ganeti_steward.plugins.model.incident import (
+    OPT_OUT_TAG,
+    RESTART_FIRST,
+    RESTART_LAST,
+    RESTART_NEVER,
+    Attempt,
+)
 from ganeti_steward.plugins.model.operations import activate_disks, clean_up, restart
 from ganeti_steward.plugins.model.task import ACTIVATE, CLEAN_UP, MOVE, REPLACE_DISKS, START
 
@@ -127,7 +133,15 @@ def _use(case: Evacuation, instance: Instance) -> str:
     return f"another task uses its node {', '.join(sorted(used))}" if used else ""
 
 
+def turn(case: Evacuation, name: str) -> int:
+    """When an instance of a node that is off is started elsewhere: 0 first, 2 last."""
+    tags = case.world.instances[name].tags
+    return 0 if RESTART_FIRST in tags else 2 if RESTART_LAST in tags else 1
+
+
 def _of_dead_node(case: Evacuation, instance: Instance) -> Judgement:
+    if RESTART_NEVER in instance.tags:
+        return Stays(f"it has the tag {RESTART_NEVER}")
     lost = unsynced_fault(case, instance)
     # One that is stopped is not started anywhere.
     if (instance.up or not case.node.offline) and (wait := unconfirmed(case, instance)):

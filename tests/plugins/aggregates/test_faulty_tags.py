@@ -7,6 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 from message_tags import RACK2, ask_for, group_tag
 
+from ganeti_steward.plugins.aggregates.language.expression import ExpressionError
+from ganeti_steward.plugins.aggregates.language.tags import INSTANCE, Declared, read_tag
+from ganeti_steward.plugins.model.incident import RESTART_FIRST, RESTART_LAST, RESTART_NEVER
+
 if TYPE_CHECKING:
     from sites import Capture, Site
 
@@ -18,7 +22,7 @@ def test_all_faults_of_an_instance_at_once(site: Site, capture: Capture) -> None
     assert site.refused(message) == (
         f"instance {name}: tag 'steward:member-of:a+b': a list needs \"in:\" (meant: 'in:a+b' ?); "
         f"instance {name}: tag 'steward:memberof:a': unknown key 'memberof' (known here: "
-        "steward:member-of:, steward:pool:, steward:prefer:, steward:avoid:); "
+        "steward:member-of:, steward:pool:, steward:prefer:, steward:avoid:, steward:restart:); "
         f"instance {name}: tag 'steward:member-of.prim:a': unknown role 'prim' (known: primary, "
         "secondary, storage, unit)"
     )
@@ -87,3 +91,10 @@ def test_where_a_key_belongs(site: Site, capture: Capture) -> None:
     message = capture("allocate-drbd")
     message["nodes"]["node1.lab"]["tags"] = ["steward:pool:nas1:aggregate:a"]
     assert "pool belongs on the cluster or an instance (known here: " in site.ask(message).info
+
+
+@pytest.mark.parametrize("tag", [RESTART_FIRST, RESTART_LAST, RESTART_NEVER])
+def test_when_an_instance_is_started_elsewhere_is_no_aggregate(tag: str) -> None:
+    assert read_tag(INSTANCE, tag) == Declared("restart", tag.rpartition(":")[2])
+    with pytest.raises(ExpressionError, match="'soon' is not one of first, last, never"):
+        read_tag(INSTANCE, "steward:restart:soon")
