@@ -11,7 +11,7 @@ import os
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ganeti_steward.core.needed import Needed
+from ganeti_steward.core.needed import ROOM_PREFIXES, Needed
 from ganeti_steward.core.records import NamedTuple
 
 
@@ -46,7 +46,7 @@ BUILT_INS: Final = (
         "aggregates",
         "ganeti_steward.plugins.aggregates.constraint:Constraint",
         section="aggregates",
-        needed=Needed(tags=("steward:",), section=True),
+        needed=Needed(tags=("steward:",), section=True, but=ROOM_PREFIXES),
         hooks=("steward_check_config",),
     ),
     *(
@@ -188,6 +188,8 @@ RECENT_PLACEMENTS: Final = "ganeti_steward.allocators.state.recent_placements"
 VOLUME_GROUPS: Final = "ganeti_steward.allocators.state.volume_groups"
 #: The file that keeps both on the master.
 KEPT_GROUPS: Final = "/var/lib/ganeti-steward/maintd/volume-groups.json"
+#: What stays free on each node.
+RESERVES: Final = "ganeti_steward.allocators.state.reserves"
 #: htools' text format.
 TEXT_FORMAT: Final = "ganeti_steward.allocators.text_format"
 #: Allocators that are called for comparison.
@@ -203,6 +205,7 @@ CLUSTER_CHECKS: Final = "ganeti_steward.plugins.maintenance.cli.cluster_checks"
 #: Section of the configuration file -> its declaration, in the order of the sample.
 SECTIONS: Final[dict[str, str]] = {
     "allocators": "ganeti_steward.core.config.values:Allocators",
+    "reserve": f"{RESERVES}:Reserve",
     "shadow": "ganeti_steward.plugins.shadow.config:Shadow",
     "plugins": "ganeti_steward.core.config.values:Plugins",
     "aggregates": "ganeti_steward.plugins.aggregates.config:Aggregates",
@@ -222,19 +225,11 @@ NAMED_SECTIONS: Final[dict[str, str]] = {"nagios": "ganeti_steward.diagnose.conf
 _PLUGIN_SECTIONS: Final = ("plugins", "plugin", "log")
 
 #: The sections that each program uses; a fault in any other section is only a warning to it.
-ALLOCATION: Final = (*_PLUGIN_SECTIONS, "allocators", "shadow", "aggregates", "history", "weigh")
+_PLACING: Final = (*_PLUGIN_SECTIONS, "allocators", "reserve", "aggregates", "weigh")
+ALLOCATION: Final = (*_PLACING, "shadow", "history")
 EXPORT: Final = (*ALLOCATION, "http")
 SELF_DIAGNOSIS: Final = (*_PLUGIN_SECTIONS, "diagnose", "agent", "http", "collector", "nagios")
-MAINTENANCE: Final = (
-    *_PLUGIN_SECTIONS,
-    "maintd",
-    "http",
-    "harep",
-    "rebalance",
-    "allocators",
-    "aggregates",
-    "weigh",
-)
+MAINTENANCE: Final = (*_PLACING, "maintd", "http", "harep", "rebalance")
 
 
 def module(name: str) -> Any:

@@ -16,7 +16,7 @@ from rooms import ARROWS, PACKAGE, ROOT, folders, imports_of, kernel, modules, n
 LARGEST_KERNEL: Final = 3600
 
 #: Lines of code of the whole core, likewise.
-LARGEST_CORE: Final = 8125
+LARGEST_CORE: Final = 8140
 
 #: Modules a folder of a room may hold beside ``__init__``; more means that it has two subjects.
 #: Folders of tests mirror the rooms, however many tests a folder needs.

@@ -106,6 +106,7 @@ _SEARCHES: Final[tuple[Callable[[Case, Trier], Iterator[Suggestion]], ...]] = (
     dropped_rules.without_limits_of_the_request,
     dropped_rules.without_tags,
     dropped_rules.without_site_rules,
+    dropped_rules.without_reserves,
     other_limits,
     dropped_rules.without_soft_rules,
     more_nodes,

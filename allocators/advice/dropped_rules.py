@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Final
 
 from ganeti_steward.allocators.advice.case import (
     OPTION,
+    POLICY,
     REQUEST,
     SITE_RULE,
     TAG,
@@ -19,8 +21,10 @@ from ganeti_steward.allocators.advice.case import (
 )
 from ganeti_steward.core.errors import PluginError
 from ganeti_steward.core.model.answer import Answer, Outcome
+from ganeti_steward.core.model.cluster import Cluster
 from ganeti_steward.core.model.explanation import Explanation
 from ganeti_steward.core.model.requests import Allocate
+from ganeti_steward.core.needed import RESERVE_PREFIX
 
 #: How many tags, or site rules, are tried.
 _MOST: Final = 20
@@ -60,6 +64,46 @@ def without_tags(case: Case, trier: Trier) -> Iterator[Suggestion]:
             changed = with_instance(case, instance._replace(tags=tags))
             text = f"without the tag {tag} of {instance.name}"
             yield from _tried(Suggestion(TAG, text, changed), trier)
+
+
+def without_reserves(case: Case, trier: Trier) -> Iterator[Suggestion]:
+    """Each reserve without which the request succeeds; all together where no single one is enough.
+
+    Those of the configuration are tags of the cluster here.
+    """
+    found, last = False, case.cluster
+    for text, cluster in islice(_without_reserve(case.cluster), _MOST):
+        changed = case._replace(cluster=cluster)
+        for suggestion in _tried(Suggestion(POLICY, f"without the reserve {text}", changed), trier):
+            found = True
+            yield suggestion
+    while not found and (lower := next(_without_reserve(last), None)):
+        last = lower[1]
+    if last is not case.cluster:
+        every = Suggestion(POLICY, "without any reserve", case._replace(cluster=last))
+        yield from _tried(every, trier)
+
+
+def _without_reserve(cluster: Cluster) -> Iterator[tuple[str, Cluster]]:
+    """A reserve in words, and the cluster without it."""
+    for what, tags in _without_each(cluster.tags):
+        yield f"{what} of the cluster", cluster.replace(tags=tags)
+    for group in cluster.groups:
+        for what, tags in _without_each(group.tags):
+            groups = [
+                one if one is not group else group._replace(tags=tags) for one in cluster.groups
+            ]
+            yield f"{what} of group {group.name}", cluster.replace(groups=groups)
+    for node in cluster.nodes:
+        for what, tags in _without_each(node.tags):
+            nodes = [one if one is not node else node._replace(tags=tags) for one in cluster.nodes]
+            yield f"{what} of node {node.name}", cluster.replace(nodes=nodes)
+
+
+def _without_each(tags: tuple[str, ...]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    for tag in tags:
+        if tag.startswith(RESERVE_PREFIX):
+            yield tag.removeprefix(RESERVE_PREFIX), tuple(one for one in tags if one != tag)
 
 
 def without_site_rules(case: Case, trier: Trier) -> Iterator[Suggestion]:

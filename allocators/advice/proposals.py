@@ -16,6 +16,7 @@ from ganeti_steward.core.errors import COMMAND_PREFIX, PluginError, StewardError
 from ganeti_steward.core.hooks.calls import PluginRules, call
 from ganeti_steward.core.hooks.isolation import isolated
 from ganeti_steward.core.hooks.manager import Plugins
+from ganeti_steward.core.iallocator.dispatch import reserved
 from ganeti_steward.core.iallocator.request_types import outcome_fault
 from ganeti_steward.core.model.answer import Answer, Outcome, Refusal
 from ganeti_steward.core.model.requests import (
@@ -134,6 +135,7 @@ def proposals(case: Case, config: Config, limit: float) -> Proposals | None:
         return None
     from ganeti_steward.allocators.advice.advise import advise
 
+    case = _reserving(case, config)
     return _tried(
         case,
         config,
@@ -147,6 +149,8 @@ def room_made(case: Case, config: Config, limit: float) -> Proposals | None:
 
     from ganeti_steward.allocators.advice.advise import Advice
     from ganeti_steward.allocators.advice.make_room import make_room
+
+    case = _reserving(case, config)
 
     def search(trials: Trials) -> Proposals:
         trier = Trier(trials, limit, process_time)
@@ -167,6 +171,7 @@ def obstacles(case: Case, node: str, config: Config, limit: float) -> list[Place
     (full,) = found
     if isinstance(case.request, Balance | Capacity):
         raise StewardError("--why-not: the request is about no single instance")
+    case = _reserving(case, config)
     return _tried(
         case,
         config,
@@ -175,6 +180,11 @@ def obstacles(case: Case, node: str, config: Config, limit: float) -> list[Place
             _shown(case, full, one, trials) for one in why_not(case, full, trials, limit)
         ],
     )
+
+
+def _reserving(case: Case, config: Config) -> Case:
+    """The case with the configured reserves of its cluster."""
+    return case._replace(cluster=reserved(case.cluster, config)[0])
 
 
 def _tried(case: Case, config: Config, kind: Any, work: Callable[[Trials], _T]) -> _T | None:

@@ -71,6 +71,13 @@ class GroupModel:
         """pools x nodes: whether one certainly does not have the volume group"""
         self.pools_unknown: Mask = frame.pools_unknown[nodes]
         """nodes: whether nothing is known of the volume groups apart from the cluster's"""
+        self.kept: Floats | None = None
+        """rows x nodes: MiB in reserve; None where nothing is"""
+        self.closed: Floats | None = None
+        """nodes: MiB of memory that no new primary may take; None where nothing is in reserve"""
+        if frame.reserves is not None:
+            self.kept = frame.reserves.kept[:, nodes].astype(np.float64)
+            self.closed = frame.reserves.closed[nodes].astype(np.float64)
         self._share_limit = frame.spindle_limit[nodes]
         self._vcpu_limit = frame.vcpu_limit[nodes]
         self.tags = Tags(state, nodes, self.usable, residents)

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ganeti_steward.allocators.rules import move_kinds as kinds
+from ganeti_steward.allocators.state import quantity
 
 if TYPE_CHECKING:
     from ganeti_steward.allocators.balancing.group_model import GroupModel
     from ganeti_steward.allocators.balancing.preferences import Preferences
-    from ganeti_steward.allocators.state.arrays import Ints, Mask
+    from ganeti_steward.allocators.state.arrays import Floats, Ints, Mask
     from ganeti_steward.core.model.requests import Balance
 
 
@@ -134,11 +135,38 @@ class Legality:
             size = sizes[g]
             fits &= (size < model.pools_all[pool, t]) & ~model.pools_unknown[t] | (size == 0)
             hard &= (size < model.pools_hard[pool, t]) | (size == 0)
+        if model.kept is not None:
+            fits &= self._leaves_disk(model.kept, g, t)
         if model.mixed:
             fits &= spindles <= model.spindle_slack[t]
             hard &= spindles <= model.spindle_hard[t]
         # What is only announced takes nothing yet: of that, no hard rule keeps it away.
         return fits | (forced & (hard | ~figures.real[g])) | ~figures.local[g]
+
+    def _leaves_disk(self, kept: Floats, g: Ints, t: Ints) -> Mask:
+        """Whether a copy leaves the reserve of disk on a node."""
+        model, figures = self._model, self._model.figures
+        left = model.disk_slack[t] - kept[quantity.DISK, t]
+        leaves: Mask = (figures.disk[g] < left) | ~figures.usual[g]
+        for pool, sizes in enumerate(figures.pools):
+            left = model.pools_all[pool, t] - kept[quantity.pool_rows(pool)[1], t]
+            leaves &= (sizes[g] < left) | (sizes[g] == 0)
+        return leaves
+
+    def _leaves_memory(self, g: Ints, t: Ints, free: Floats, before: Floats, need: Floats) -> Mask:
+        """Whether a new primary leaves a node its reserve of memory, for N+1 too.
+
+        ``free``: what is unallocated then, and ``before`` without it; ``need``: the N+1 reserve.
+        """
+        model, figures = self._model, self._model.figures
+        assert model.kept is not None
+        assert model.closed is not None
+        kept, closed = model.kept[quantity.UNALLOCATED, t], model.closed[t]
+        leaves: Mask = (free > closed) & ((before - kept <= need) | (free - kept > need))
+        if model.announced:
+            leaves |= ~figures.real[g]
+        leaves &= figures.memory[g] < model.free_all[t] - closed
+        return leaves
 
     def _has_spindles(self, node: Ints) -> Mask:
         """Whether a node has the spindles for what is there, as soft rules see it."""
@@ -159,6 +187,8 @@ class Legality:
             n1, room, clash_free = n1 | announced, room | announced, clash_free | announced
         soft = n1 & clash_free & (figures.vcpus[g] <= model.vcpu_slack[t])
         soft &= figures.memory[g] < model.free_all[t]
+        if model.kept is not None:
+            soft &= self._leaves_memory(g, t, free, model.free[t], model.needed[t])
         fits: Mask = self._storage_fits(g, t, forced) & room & (soft | forced)
         fits &= self._preferences.allowed(g, t, 0)
         fits &= np.logical_not(self._preferences.crowded(g, t))
@@ -170,11 +200,16 @@ class Legality:
         reserve, free = figures.reserve[g], model.free[t]
         needed = np.maximum(model.needed[t], model.reserved[t, primary] + reserve)
         n1 = (model.fails[t] | (free > needed)) & (reserve < free)
+        kept: Floats | float = 0.0
+        if model.kept is not None:
+            kept = model.kept[quantity.UNALLOCATED, t]
+            n1 &= (free - kept <= model.needed[t]) | (free - kept > needed)
+            n1 &= reserve < free - kept
         if model.announced:
             announced = ~figures.real[g]
             n1 |= announced
             reserve = np.where(announced, figures.memory[g], reserve)
-        soft = n1 & (reserve < model.free_all[t])
+        soft = n1 & (reserve < model.free_all[t] - kept)
         fits: Mask = self._storage_fits(g, t, forced) & (soft | forced)
         fits &= self._preferences.allowed(g, t, 1)
         return fits
@@ -193,6 +228,8 @@ class Legality:
         if model.announced:
             announced = ~figures.real[g]
             hard, soft = hard | announced, soft | announced
+        if model.kept is not None:
+            soft &= self._leaves_memory(g, s, free - use, free, needed)
         hard &= model.usable[s] & self._accepted(p, s)
         soft &= self._has_spindles(s) & self._has_spindles(p)
         soft &= figures.vcpus[g] <= model.vcpu_slack[s]

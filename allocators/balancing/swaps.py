@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from ganeti_steward.allocators.score.score import RESERVED_TOTAL_WEIGHT
+from ganeti_steward.allocators.state import quantity
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -79,8 +80,8 @@ class Swaps:
         at_s = model.reserve_changed(s, p, -r + same * reserve, q, reserve)
         at_u = model.reserve_changed(u, q, -reserve + same * r, p, r)
         legal &= self._stored(s, others, instances) & self._stored(u, instances, others)
-        legal &= self._backs(s, reserve, model.free[s], at_s)
-        legal &= self._backs(u, r, model.free[u], at_u)
+        legal &= self._backs(s, reserve, model.free[s], at_s, new=True)
+        legal &= self._backs(u, r, model.free[u], at_u, new=True)
         change_s = self._second(s, others) - self._second(s, instances)
         change_u = self._second(u, instances) - self._second(u, others)
         total = self._deltas.delta(s, change_s, model.free[s], at_s)
@@ -130,7 +131,8 @@ class Swaps:
         at_s = model.reserve_changed(s, p, -r, u, r)
         legal &= self._stored(p, others, instances) & self._stored(u, instances, others)
         legal &= self._carries(u, instances, None, free_u, at_u)
-        legal &= self._backs(p, reserve, free_p, at_p) & self._backs(s, r, model.free[s], at_s)
+        legal &= self._backs(p, reserve, free_p, at_p, new=True)
+        legal &= self._backs(s, r, model.free[s], at_s)
         change_p = self._second(p, others) - self._first(p, instances)
         change_u = self._first(u, instances) - self._second(u, others)
         nothing = np.zeros((len(model.values) - 1, len(q)))
@@ -154,9 +156,11 @@ class Swaps:
     def _stored(self, node: Ints, comes: Ints, goes: Ints) -> Mask:
         """Whether there is disk for one instance when the other has gone."""
         model, figures = self._model, self._model.figures
-        fits = model.disk_slack[node] + figures.disk[goes] > figures.disk[comes]
+        kept = self._kept(quantity.DISK, node)
+        fits = model.disk_slack[node] + figures.disk[goes] - kept > figures.disk[comes]
         for pool, sizes in enumerate(figures.pools):
             room = np.where(model.pools_unknown[node], 0.0, model.pools_all[pool, node])
+            room = room - self._kept(quantity.pool_rows(pool)[0], node)
             fits &= (room + sizes[goes] > sizes[comes]) | (sizes[comes] == 0)
         fits &= figures.share[comes] <= model.share_slack[node] + figures.share[goes]
         if model.mixed:
@@ -164,10 +168,18 @@ class Swaps:
         legal: Mask = fits | ~figures.local[comes]
         return legal
 
-    def _backs(self, node: Ints, reserve: Floats, free: Floats, needed: Floats) -> Mask:
-        """Whether a node can be secondary with these figures."""
+    def _kept(self, row: int, node: Ints) -> Floats | float:
+        """MiB in reserve of a quantity."""
+        kept = self._model.kept
+        return 0.0 if kept is None else kept[row, node]
+
+    def _backs(
+        self, node: Ints, reserve: Floats, free: Floats, needed: Floats, *, new: bool = False
+    ) -> Mask:
+        """Whether a node can be secondary with these figures; ``new``: it gets the copy now."""
         model = self._model
-        backs: Mask = (reserve < free) & (reserve < model.free_all[node])
+        kept = self._kept(quantity.UNALLOCATED, node) if new else 0.0
+        backs: Mask = (reserve < free - kept) & (reserve < model.free_all[node] - kept)
         backs &= model.fails[node] | (free > needed)
         return backs
 
@@ -183,9 +195,10 @@ class Swaps:
         model, figures = self._model, self._model.figures
         vcpus, memory = (0.0, 0.0) if goes is None else (figures.vcpus[goes], figures.memory[goes])
         need = model.needed[node] if needed is None else needed
-        carries: Mask = (free > 0) & (model.fails[node] | (free > need))
+        kept = 0.0 if model.closed is None else model.closed[node]
+        carries: Mask = (free > kept) & (model.fails[node] | (free > need))
         carries &= figures.vcpus[comes] <= model.vcpu_slack[node] + vcpus
-        carries &= figures.memory[comes] < model.free_all[node] + memory
+        carries &= figures.memory[comes] < model.free_all[node] + memory - kept
         return carries
 
     # -- what changes
@@ -323,6 +336,8 @@ class PairFinder:
         """Whether either has room where the other was."""
         model = self._model
         slack = np.vstack([model.disk_slack, model.pools_all])
+        if model.kept is not None:
+            slack -= model.kept[[quantity.DISK, *range(quantity.ROWS, len(model.kept), 2)]]
         fits: Mask = np.ones((len(instances), len(others)), np.bool_)
         for pool, (free, disk) in enumerate(zip(slack, self._sizes, strict=True)):
             room = free[node_of].astype(_ROUGH) + disk

@@ -66,6 +66,17 @@ class Headroom:
         """nodes: MiB of N+1 reserve"""
         self._own_reserve: Ints = now[quantity.RESERVED].copy()
         self._fails: Mask = now[quantity.FAILS] > 0
+        reserves = frame.reserves
+        self._in_reserve: Ints = np.zeros(frame.size, np.int64)
+        self._fails_kept: Mask = self._fails.copy()
+        self._host_room: Ints = np.full(len(frame.cluster.groups), quantity.UNKNOWN)
+        """node groups: MiB of memory that new instances may take"""
+        if reserves is not None:
+            from ganeti_steward.allocators.state.reserves import host_room  # few clusters need it
+
+            self._host_room = host_room(state)
+            self._in_reserve = reserves.memory
+            self._fails_kept = quantity.n1_fails(now, self._in_reserve)
         self.kept: Ints = _kept(state) if paired else np.zeros((0, 0), np.int64)
         """primaries x secondaries: MiB kept free; empty where no secondary is needed"""
         self._barred: Mask = np.zeros(frame.size, np.bool_)
@@ -104,16 +115,25 @@ class Headroom:
         good &= (self.primaries < self._primary_slots) & (self.taken < self._slots_first)
         good &= self._places @ (self._place_room <= 0) == 0
         if self._counted and not self._forced:
-            good &= self._fails | (self.free - self.use > self.reserved)
+            good &= self._keeps_n1(self.free - self.use, self.reserved)
+            good &= (self._host_room[self.group] >= self.use) | (self.use == 0)
+        return good
+
+    def _keeps_n1(self, free: Ints, need: Ints) -> Mask:
+        """Whether nodes with so much unallocated do not newly fail N+1, with the reserve too."""
+        good: Mask = (self._fails | (free > need)) & (
+            self._fails_kept | (free - self._in_reserve > need)
+        )
         return good
 
     def as_secondary(self) -> Mask:
         """Nodes that can be secondary of one more copy, as far as the primary does not matter."""
         good: Mask = self._allowed_second & self._scope & ~self._barred_second
-        good &= (self.taken < self.slots) & (self._free_f > self.reserve)
+        needed = self.reserve + self._in_reserve
+        good &= (self.taken < self.slots) & (self._free_f > needed)
         if self._counted:
-            good &= self.free > self.reserve
-            good &= self._fails | (self.free > self.reserved)
+            good &= self.free > needed
+            good &= self._keeps_n1(self.free, self.reserved)
         return good
 
     def row(self, primary: int, as_secondary: Mask) -> Mask:
@@ -121,7 +141,7 @@ class Headroom:
         good: Mask = as_secondary & (self.group == self.group[primary])
         good[primary] = False
         if self._counted:
-            good &= self._fails | (self.free > self.kept[primary] + self.reserve)
+            good &= self._keeps_n1(self.free, self.kept[primary] + self.reserve)
         for first, second in self._barred_pairs:
             if first == primary:
                 good[second] = False
@@ -131,8 +151,11 @@ class Headroom:
         """Which of ``as_primary`` can go with this secondary, which fits by itself."""
         good: Mask = as_primary & (self.group == self.group[secondary])
         good[secondary] = False
+        kept = self.kept[:, secondary] + self.reserve
         if self._counted and not self._fails[secondary]:
-            good &= self.free[secondary] > self.kept[:, secondary] + self.reserve
+            good &= self.free[secondary] > kept
+        if self._counted and not self._fails_kept[secondary]:
+            good &= self.free[secondary] - self._in_reserve[secondary] > kept
         for first, second in self._barred_pairs:
             if second == secondary:
                 good[first] = False
@@ -153,8 +176,11 @@ class Headroom:
         self.taken[primary] += sign
         self.free[primary] -= sign * self.use
         self._free_f[primary] -= sign * self._memory
+        self._host_room[self.group[primary]] -= sign * self.use
         if self._forced:
             self._fails[primary] |= self.free[primary] <= self.reserved[primary]
+            left = self.free[primary] - self._in_reserve[primary]
+            self._fails_kept[primary] |= left <= self.reserved[primary]
         if secondary >= 0:
             self.taken[secondary] += sign
             if self._counted:
@@ -166,8 +192,10 @@ class Headroom:
         """How many more primaries each node can take as things are."""
         left = np.minimum(self._primary_slots - self.primaries, self._slots_first - self.taken)
         if self._counted and self.use and not self._forced:
-            by_memory = (self.free - self.reserved - 1) // self.use
-            left = np.minimum(left, np.where(self._fails, left, by_memory))
+            for fails, kept in ((self._fails, 0), (self._fails_kept, self._in_reserve)):
+                by_memory = (self.free - self.reserved - kept - 1) // self.use
+                left = np.minimum(left, np.where(fails, left, by_memory))
+            left = np.minimum(left, np.maximum(self._host_room, 0)[self.group] // self.use)
         room = np.where(self._places > 0, self._place_room, MANY)
         left = np.minimum(left, room.min(axis=1, initial=MANY))
         good: Ints = np.where(self._allowed & self._scope & ~self._barred, np.maximum(left, 0), 0)
@@ -216,8 +244,9 @@ def _slots(state: State, demand: Demand, *, forced: bool) -> Ints:
         if soft and forced:
             continue
         if demand.disk or not demand.elsewhere:
-            slots = np.minimum(slots, times_with_rest(now[disk], demand.disk))
-        slots = np.minimum(slots, _pool_slots(state, demand, soft))
+            free = _beyond_reserve(state, disk, forced=forced)
+            slots = np.minimum(slots, times_with_rest(free, demand.disk))
+        slots = np.minimum(slots, _pool_slots(state, demand, soft, forced=forced))
         spindles = times_with_rest(now[dedicated] + 1, demand.spindles)
         if demand.spindles < 0:
             spindles[:] = 0
@@ -228,7 +257,17 @@ def _slots(state: State, demand: Demand, *, forced: bool) -> Ints:
     return slots
 
 
-def _pool_slots(state: State, demand: Demand, forthcoming: bool) -> Ints:
+def _beyond_reserve(state: State, row: int, *, forced: bool) -> Ints:
+    """nodes: MiB that copies may take of what is free, of memory as primaries."""
+    reserves, free = state.frame.reserves, state.now[row]
+    left: Ints = free.copy()
+    if reserves is not None and not forced:
+        memory = row in (quantity.UNALLOCATED, quantity.MEMORY_F)
+        left -= reserves.closed if memory else reserves.kept[row]
+    return left
+
+
+def _pool_slots(state: State, demand: Demand, forthcoming: bool, *, forced: bool) -> Ints:
     """nodes: copies that fit in the volume groups apart from the cluster's; 0 where unknown."""
     frame, slots = state.frame, np.full(state.frame.size, MANY, np.int64)
     for name, size in demand.elsewhere.items():
@@ -236,7 +275,7 @@ def _pool_slots(state: State, demand: Demand, forthcoming: bool) -> Ints:
             slots[:] = 0
             continue
         row = quantity.pool_rows(frame.pools.index(name))[forthcoming]
-        fitting = times_with_rest(state.now[row], size)
+        fitting = times_with_rest(_beyond_reserve(state, row, forced=forced), size)
         slots = np.minimum(slots, np.where(frame.pools_unknown, 0, fitting))
     return slots
 
@@ -247,12 +286,12 @@ def _primary_slots(state: State, demand: Demand, *, forced: bool) -> Ints:
     primary_slots = np.full(frame.size, MANY, np.int64)
     forthcoming = demand.instance.forthcoming
     if not forthcoming:
-        primary_slots = times_with_rest(now[quantity.UNALLOCATED], demand.use)
+        free = _beyond_reserve(state, quantity.UNALLOCATED, forced=forced)
+        primary_slots = times_with_rest(free, demand.use)
     if forced:
         return primary_slots
-    primary_slots = np.minimum(
-        primary_slots, times_with_rest(now[quantity.MEMORY_F], demand.memory)
-    )
+    free = _beyond_reserve(state, quantity.MEMORY_F, forced=False)
+    primary_slots = np.minimum(primary_slots, times_with_rest(free, demand.memory))
     for row in (quantity.VCPUS_F,) if forthcoming else (quantity.VCPUS, quantity.VCPUS_F):
         primary_slots = np.minimum(
             primary_slots, times_within(now[row], frame.vcpu_limit, demand.vcpus)

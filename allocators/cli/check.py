@@ -29,7 +29,9 @@ from ganeti_steward.core.commands.tables import (
 )
 from ganeti_steward.core.commands.terminal import progress
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
+from ganeti_steward.core.iallocator.dispatch import reserved
 from ganeti_steward.core.model.options import Options, parse_options
+from ganeti_steward.core.needed import ROOM_PREFIXES
 
 if TYPE_CHECKING:
     from ganeti_steward.allocators.health.outage import Outage
@@ -113,7 +115,7 @@ def _report(options: argparse.Namespace) -> Report:
     more = ["--no-capacity-checks"] if options.no_capacity_checks else []
     passed = parse_options([*options.option, *more])
     wanted = allocator_options.balance_options(options, source.cluster)
-    request, cluster = resolve(wanted, source.cluster)
+    request, cluster = resolve(wanted, reserved(source.cluster, config)[0])
     if options.no_simulation:
         request = request._replace(max_moves=0)
     with progress("simulating a balance"):
@@ -162,3 +164,8 @@ def _troubles(
         yield from troubles.group_troubles(facts)
         yield from tag_conflicts(state, cluster.group_index[group.uuid])
         yield troubles.uneven(group.balance)
+    if cluster.is_tagged(ROOM_PREFIXES):
+        from ganeti_steward.allocators.health.reserves import reserve_troubles, tag_troubles
+
+        yield from reserve_troubles(state, {cluster.group_index[group.uuid] for group in groups})
+        yield tag_troubles(cluster)

@@ -85,6 +85,26 @@ KINDS: Final = {
         "node lacks a volume group that most nodes of its group have",
         "nodes lack a volume group that most nodes of their group have",
     ),
+    "reserve": Kind(
+        WARNING,
+        "node has less free than its reserve",
+        "nodes have less free than their reserve",
+    ),
+    "host-reserve": Kind(
+        WARNING,
+        "node group has less memory free than its reserve",
+        "node groups have less memory free than their reserve",
+    ),
+    "memory-ratio": Kind(
+        WARNING,
+        "node has more memory allocated than the memory ratio allows",
+        "nodes have more memory allocated than the memory ratio allows",
+    ),
+    "reserve-tags": Kind(
+        WARNING,
+        "tag of a reserve or a memory ratio cannot be read and is ignored",
+        "tags of reserves or memory ratios cannot be read and are ignored",
+    ),
     "n1": Kind(WARNING, "node fails N+1", "nodes fail N+1"),
     "exclusion": Kind(
         WARNING,

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 #: Rules that refuse a node because figures of it are missing.
 _NOT_REPORTED: Final = (SILENT, DISK_REPORTED)
 
+#: Rules on what stays free, if anything does: the numbers of one node are shown.
+_IN_RESERVE: Final = ("memory reserve", "disk reserve", "N+1 and reserve", "host reserve")
+
 #: Rules whose nodes are named in a refusal: people wait for them.
 _WAITED_FOR: Final = (RESERVED, PASSING)
 
@@ -174,7 +177,7 @@ def count_reasons(state: State, demand: Demand, trial: GroupTrial, verdicts: Ver
     counted: Counter[str] = Counter()
     details: dict[str, str] = {}
     named: dict[str, list[str]] = {}
-    nodes = state.frame.cluster.nodes
+    nodes, reserved = state.frame.cluster.nodes, state.frame.reserves is not None
     for node in np.flatnonzero(trial.members & ~verdicts.fits).tolist():
         check = verdicts.check(node)
         assert check is not None
@@ -183,6 +186,8 @@ def count_reasons(state: State, demand: Demand, trial: GroupTrial, verdicts: Ver
             details.setdefault(check.rule, f" ({check.text(node)})")
         elif check.rule in _NOT_REPORTED:
             details.setdefault(check.rule, f" (e.g. {nodes[node].name} {state.frame.lack(node)})")
+        elif reserved and check.rule in _IN_RESERVE:
+            details.setdefault(check.rule, f" (e.g. {nodes[node].name} {check.text(node)})")
         elif check.rule in _WAITED_FOR:
             named.setdefault(check.rule, []).append(nodes[node].name)
     details |= {rule: f" ({listed(names)})" for rule, names in named.items()}

@@ -12,12 +12,11 @@ from ganeti_steward.allocators.rules.checks import (
     VOLUME_GROUP,
     Check,
     first_failing,
-    migration_check,
     policy_fault,
     primary_checks,
     secondary_checks,
-    spread_checks,
 )
+from ganeti_steward.allocators.rules.tag_checks import migration_check, spread_checks
 from ganeti_steward.core.model.site_rules import PRIMARY, ROLES, SECONDARY, NoPlace, SiteRules
 from ganeti_steward.core.records import NamedTuple
 
@@ -194,6 +193,32 @@ def policy_check(frame: Frame, demand: Demand) -> Check:
     )
 
 
+def reserve_checks(
+    state: State, demand: Demand, after: Ints, role: str, *, has_copy: bool = False
+) -> list[Check]:
+    """The rules on what stays free (allocation 4.6); none where nothing is configured.
+
+    ``has_copy``: the disks are there already.
+    """
+    if state.frame.reserves is None:
+        return []
+    from ganeti_steward.allocators.rules import reserve_checks as rules  # few clusters need them
+
+    return rules.reserve_checks(state, demand, after, role, has_copy=has_copy)
+
+
+def group_checks(state: State, demand: Demand, source: int = -1) -> list[Check]:
+    """The same on what new instances leave in a node group.
+
+    ``source``: the node that an instance leaves for another group; -1: it is new.
+    """
+    if state.frame.reserves is None or not any(state.frame.reserves.hosts):
+        return []
+    from ganeti_steward.allocators.rules import reserve_checks as rules
+
+    return [rules.host_check(state, demand, source)]
+
+
 def primary_verdicts(state: State, demand: Demand, terms: Terms) -> Verdicts:
     """All nodes as new primary of a new instance."""
     checks = [
@@ -201,6 +226,8 @@ def primary_verdicts(state: State, demand: Demand, terms: Terms) -> Verdicts:
         policy_check(state.frame, demand),
         *spread_checks(state, demand),
     ]
+    known = demand.instance.name in state.frame.cluster.instance_index
+    checks += [] if known else group_checks(state, demand)
     return _primary_verdicts(state, demand, terms, checks, forced=terms.forced)
 
 
@@ -240,7 +267,12 @@ def _primary_verdicts(
     state: State, demand: Demand, terms: Terms, first: list[Check], *, forced: bool
 ) -> Verdicts:
     after = state.after_primary(demand)
-    checks = [*first, *terms.bans[PRIMARY], *primary_checks(state, demand, after)]
+    checks = [
+        *first,
+        *terms.bans[PRIMARY],
+        *primary_checks(state, demand, after),
+        *reserve_checks(state, demand, after, PRIMARY),
+    ]
     verdict = first_failing(checks, state.frame.size, forced=forced)
     return Verdicts(PRIMARY, checks, verdict, after, forced)
 
@@ -254,6 +286,7 @@ def secondary_verdicts(
         *entry_checks(state.frame, terms),
         *terms.bans[SECONDARY],
         *secondary_checks(state, demand, after),
+        *(reserve_checks(state, demand, after, SECONDARY) if demand.drbd else ()),
     ]
     verdict = first_failing(checks, state.frame.size, forced=forced)
     return Verdicts(SECONDARY, checks, verdict, after, forced)

@@ -9,15 +9,20 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from ganeti_steward.allocators.rules import move_kinds as kinds
-from ganeti_steward.allocators.rules.candidates import Terms, Verdicts, entry_checks
+from ganeti_steward.allocators.rules.candidates import (
+    Terms,
+    Verdicts,
+    entry_checks,
+    group_checks,
+    reserve_checks,
+)
 from ganeti_steward.allocators.rules.checks import (
     Check,
     first_failing,
-    migration_check,
     primary_checks,
     secondary_checks,
-    spread_checks,
 )
+from ganeti_steward.allocators.rules.tag_checks import migration_check, spread_checks
 from ganeti_steward.allocators.state import quantity
 from ganeti_steward.core.model.site_rules import PRIMARY, SECONDARY
 from ganeti_steward.core.records import NamedTuple
@@ -72,11 +77,12 @@ class MoveRules:
         source = self.resident.primary
         checks = [
             *self._entry,
-            *self._extra_checks,
+            *self._new_group,
             migration_check(self.left, source),
             *self._terms.bans[PRIMARY],
             *self._spread_checks,
             *primary_checks(self.left, self._demand, self._after_primary),
+            *reserve_checks(self.left, self._demand, self._after_primary, PRIMARY),
         ]
         verdicts = self._verdicts(PRIMARY, _in_force(checks, self._forced(source)))
         return MoveVerdicts("", (verdicts,), (verdicts,))
@@ -130,7 +136,7 @@ class MoveRules:
         source = self.resident.primary
         checks = [
             *self._entry,
-            *self._extra_checks,
+            *self._new_group,
             *self._first_copy,
             *self._take_over(source, self._forced(source)),
         ]
@@ -141,7 +147,7 @@ class MoveRules:
         """After a failover replace the old primary by the target, then fail over to it."""
         checks = [
             *self._entry,
-            *self._extra_checks,
+            *self._new_group,
             *self._second_copy,
             *self._take_over(self.resident.secondary, self._terms.forced),
         ]
@@ -168,7 +174,7 @@ class MoveRules:
         return self._copy(self.resident.secondary, self._forced(self.resident.primary))
 
     def _copy(self, primary: int, forced: bool) -> list[Check]:
-        kept = n1_pair_checks(self.left, self._demand, primary)
+        kept = n1_pair_checks(self.left, self._demand, primary, new=True)
         return _in_force([*self._secondary_checks, *kept], forced)
 
     def _new_secondary(self, entry: list[Check], forced: bool) -> Verdicts:
@@ -231,7 +237,7 @@ class MoveRules:
         return fault and f"{self._name(node)} cannot be its secondary: {fault}"
 
     def _ban(self, node: int) -> str:
-        fault = self._fault([*self._terms.bans[PRIMARY], *self._extra_checks], node)
+        fault = self._fault([*self._terms.bans[PRIMARY], *self._new_group], node)
         return fault and f"its secondary {self._name(node)} cannot take it over: {fault}"
 
     @staticmethod
@@ -239,6 +245,13 @@ class MoveRules:
         return next((check.text(node) for check in checks if check.failing[node]), "")
 
     # -- the rules of each role, made once
+
+    @cached_property
+    def _new_group(self) -> list[Check]:
+        """Of a primary in another group, most of them."""
+        source = self.resident.primary
+        groups = group_checks(self.left, self._demand, source)
+        return [*self._extra_checks, *_in_force(groups, self._forced(source))]
 
     @cached_property
     def _entry(self) -> list[Check]:
@@ -271,16 +284,21 @@ class MoveRules:
 
     @cached_property
     def _primary_checks(self) -> list[Check]:
-        return primary_checks(self._touched, self._demand, self._after_primary)
+        checks = primary_checks(self._touched, self._demand, self._after_primary)
+        return checks + reserve_checks(self.left, self._demand, self._after_primary, PRIMARY)
 
     @cached_property
     def _primary_checks_beside_copy(self) -> list[Check]:
         """Of a node that has the disks already."""
-        return primary_checks(self._touched, self._demand, self._after_primary, has_copy=True)
+        after = self._after_primary
+        checks = primary_checks(self._touched, self._demand, after, has_copy=True)
+        return checks + reserve_checks(self.left, self._demand, after, PRIMARY, has_copy=True)
 
     @cached_property
     def _secondary_checks(self) -> list[Check]:
-        return secondary_checks(self.left, self._demand, self._after_secondary)
+        after = self._after_secondary
+        checks = secondary_checks(self.left, self._demand, after)
+        return checks + reserve_checks(self.left, self._demand, after, SECONDARY)
 
     # -- small things
 
@@ -326,12 +344,15 @@ def _in_force(checks: list[Check], forced: bool) -> list[Check]:
     return [check for check in checks if check.hard] if forced else checks
 
 
-def n1_pair_checks(state: State, demand: Demand, primary: int) -> list[Check]:
-    """Each node as secondary of one primary it keeps memory for."""
+def n1_pair_checks(state: State, demand: Demand, primary: int, *, new: bool = False) -> list[Check]:
+    """Each node as secondary of one primary it keeps memory for.
+
+    ``new``: it is not its secondary yet, and keeps its reserve beside that memory.
+    """
     peers = state.peers
     mine = peers.key % peers.size == primary
     secondaries = peers.key[mine] // peers.size
-    return _n1_checks(state, demand, secondaries, peers.reserved[mine], secondaries)
+    return _n1_checks(state, demand, secondaries, peers.reserved[mine], secondaries, new=new)
 
 
 def n1_checks_by_primary(state: State, demand: Demand, secondary: int) -> list[Check]:
@@ -344,7 +365,7 @@ def n1_checks_by_primary(state: State, demand: Demand, secondary: int) -> list[C
 
 
 def _n1_checks(
-    state: State, demand: Demand, nodes: Ints, kept: Ints, secondaries: Ints
+    state: State, demand: Demand, nodes: Ints, kept: Ints, secondaries: Ints, *, new: bool = False
 ) -> list[Check]:
     """The rule for pairs with memory kept; ``nodes`` are those it speaks of."""
     if demand.instance.forthcoming or not kept.any():
@@ -352,6 +373,9 @@ def _n1_checks(
     after = state.after_secondary(demand, kept, secondaries)
     failing = np.zeros(state.frame.size, np.bool_)
     fails = quantity.newly_fails(state.now[quantity.FAILS, secondaries], after[quantity.FAILS])
+    reserves = state.frame.reserves
+    if new and reserves is not None:
+        fails |= reserves.newly_fails(state.now, after, secondaries)
     failing[nodes] = fails
     if not fails.any():
         return []

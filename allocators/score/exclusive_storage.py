@@ -78,6 +78,8 @@ class DedicatedPlaces:
                 fits &= ~quantity.newly_fails(
                     state.now[quantity.FAILS, second], after[quantity.FAILS]
                 )
+                if state.frame.reserves is not None:
+                    fits &= ~state.frame.reserves.newly_fails(state.now, after, second)
             total = (losses[0][:, primary, None] + lost)[:, fits]
             mine = second[fits]
             self.count += len(mine)

@@ -118,9 +118,10 @@ class PairPlaces:
         """The columns of secondaries that keep memory already, and which that rules out."""
         state = self._scorer.state
         after = state.after_secondary(self._demand, kept, secondary)
-        return after, quantity.newly_fails(
-            state.now[quantity.FAILS, secondary], after[quantity.FAILS]
-        )
+        fails = quantity.newly_fails(state.now[quantity.FAILS, secondary], after[quantity.FAILS])
+        if state.frame.reserves is not None:
+            fails |= state.frame.reserves.newly_fails(state.now, after, secondary)
+        return after, fails
 
     def _rows(self, start: int, stop: int) -> Floats:
         """The scores of some primaries with every secondary; infinite where illegal."""

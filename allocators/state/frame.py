@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from ganeti_steward.allocators.state import quantity
 from ganeti_steward.core.records import NamedTuple
 
 if TYPE_CHECKING:
@@ -131,6 +132,40 @@ def _suffixes(tags: tuple[str, ...], prefix: str) -> list[str]:
     return [tag[len(prefix) :] for tag in tags if tag.startswith(prefix)]
 
 
+class Reserves(NamedTuple):
+    """What stays free when instances are placed (allocation 4.6)."""
+
+    kept: Ints
+    """rows x nodes: MiB of each free amount; 0 in all other rows"""
+    hosts: tuple[int, ...]
+    """node groups: how many nodes' worth of memory new instances leave"""
+    host_memory: Ints
+    """node groups: MiB of unallocated memory that new instances leave; 0 for nothing"""
+    beyond: Ints
+    """nodes: MiB that instances may have allocated beyond the memory for instances, in the end"""
+    for_n1: Ints
+    """nodes: MiB of that for instances of a failed node only"""
+
+    @property
+    def memory(self) -> Ints:
+        """nodes: MiB of memory."""
+        kept: Ints = self.kept[quantity.UNALLOCATED]
+        return kept
+
+    @property
+    def closed(self) -> Ints:
+        """nodes: MiB of memory that no new primary may take: the reserve, and what is for N+1."""
+        return self.memory + self.for_n1
+
+    def newly_fails(self, before: Ints, after: Ints, nodes: Ints | slice = slice(None)) -> Mask:
+        """Whether N+1 with the reserve kept fails after a change of nodes and did not before.
+
+        ``before``: rows x all nodes, ``after``: rows x ``nodes``.
+        """
+        kept = self.memory[nodes]
+        return quantity.n1_fails(after, kept) & ~quantity.n1_fails(before[:, nodes], kept)
+
+
 class Frame(NamedTuple):
     """What no placement changes."""
 
@@ -189,6 +224,8 @@ class Frame(NamedTuple):
     """pools x nodes: the share of free disk that counts where no share can be computed"""
     spread: tuple[Places, ...] = ()
     """where the nodes are for each of `TagRules.spread`"""
+    reserves: Reserves | None = None
+    """what stays free; None where nothing is configured"""
 
     @property
     def size(self) -> int:
@@ -214,6 +251,11 @@ class Frame(NamedTuple):
     def lack(self, node: int) -> str:
         """What a node does not report: "does not report its free disk"."""
         return self.cluster.nodes[node].lack
+
+    def overcommitted(self, node: int) -> str:
+        """What a sentence on free memory ends with where a memory ratio adds to it."""
+        beyond = 0 if self.reserves is None else int(self.reserves.beyond[node])
+        return f" ({beyond} of these beyond the node's memory)" if beyond else ""
 
     @property
     def doubtful_disks(self) -> list[str]:

@@ -11,6 +11,7 @@ from ganeti_steward.allocators.state import quantity
 from ganeti_steward.allocators.state.frame import LOAD_UNIT, Demand, Frame, TagRules
 from ganeti_steward.allocators.state.state import Peers, Resident, State, TagCounts
 from ganeti_steward.core.model.cluster import FILE, LOCAL_STORAGE, Cluster, Node, VolumeGroup
+from ganeti_steward.core.needed import ROOM_PREFIXES
 from ganeti_steward.core.records import NamedTuple
 
 if TYPE_CHECKING:
@@ -36,17 +37,20 @@ def load(cluster: Cluster, template: str | None, kvm_memory: int) -> State:
         demands, lambda g: index[g.instance.nodes[1]] if len(g.instance.nodes) > 1 else -1
     )
     known = disk_known(cluster, template)
-    doubtful = _doubtful(cluster, demands, primary, secondary)
     # Of a requested template Ganeti reports the volume group that a new instance gets.
-    doubtful &= known and template not in LOCAL_STORAGE
+    sure = not known or template in LOCAL_STORAGE
+    doubtful = _doubtful(cluster, demands, primary, secondary) & (not sure)
     pools = _Pools.of(cluster.nodes, demands)
     frame = _frame(cluster, rules, known, doubtful, pools)
+    if cluster.is_tagged(ROOM_PREFIXES):
+        from ganeti_steward.allocators.state.reserves import read_reserves  # most have none
+
+        frame = frame._replace(reserves=read_reserves(frame, _room(cluster, kvm_memory)))
     peers = _peers(demands, primary, secondary, frame.size)
+    sums = _Sums(demands, primary, secondary, frame.size)
     state = State(
         frame=frame,
-        now=_matrix(
-            frame, _Sums(demands, primary, secondary, frame.size), peers, pools, kvm_memory
-        ),
+        now=_matrix(frame, sums, peers, pools, kvm_memory),
         peers=peers,
         tag_counts=_tag_counts(demands, primary),
         residents=_residents(demands, primary, secondary),
@@ -92,13 +96,7 @@ def _finite(values: Floats) -> Floats:
     return np.where(values == 0, np.inf, values)
 
 
-def _frame(
-    cluster: Cluster,
-    rules: TagRules,
-    known: bool,
-    doubtful: Mask,
-    pools: _Pools,
-) -> Frame:
+def _frame(cluster: Cluster, rules: TagRules, known: bool, doubtful: Mask, pools: _Pools) -> Frame:
     nodes = cluster.nodes
     group = _ints(nodes, lambda node: cluster.group_index[node.group])
     policies = [cluster.groups[i].policy for i in group]
@@ -318,17 +316,24 @@ def _matrix(frame: Frame, sums: _Sums, peers: Peers, pools: _Pools, kvm_memory: 
     return now
 
 
+def _room(cluster: Cluster, kvm_memory: int) -> Ints:
+    """nodes: MiB of memory for instances, used or not."""
+    nodes, kvm = cluster.nodes, kvm_memory > 0 and cluster.hypervisors[:1] == ("kvm",)
+    own = np.full(len(nodes), kvm_memory) if kvm else _ints(nodes, lambda n: n.reserved_memory)
+    return _ints(nodes, lambda n: int(n.total_memory)) - own
+
+
 def _fill_memory(now: Ints, frame: Frame, sums: _Sums, peers: Peers, kvm_memory: int) -> None:
     nodes, use = frame.cluster.nodes, sums.of(lambda d: d.use)
-    kvm = kvm_memory > 0 and frame.cluster.hypervisors[:1] == ("kvm",)
-    own = np.full(frame.size, kvm_memory) if kvm else _ints(nodes, lambda n: n.reserved_memory)
     free = _ints(nodes, lambda n: n.free_memory)
-    used = sums.on_primary(use, sums.every)
-    recorded = _ints(nodes, lambda n: int(n.total_memory)) - own - used
-    now[quantity.UNALLOCATED] = recorded - np.maximum(recorded - free, 0)
+    recorded = _room(frame.cluster, kvm_memory) - sums.on_primary(use, sums.every)
+    beyond = frame.reserves.beyond if frame.reserves is not None else 0
+    now[quantity.UNALLOCATED] = recorded - np.maximum(recorded - free, 0) + beyond
     now[quantity.RESERVED] = peers.most()
     now[quantity.FAILS] = quantity.n1_fails(now)
-    now[quantity.MEMORY_F] = free - sums.on_primary(sums.of(lambda d: d.memory) - use, sums.every)
+    now[quantity.MEMORY_F] = (
+        free + beyond - sums.on_primary(sums.of(lambda d: d.memory) - use, sums.every)
+    )
 
 
 def _fill_disk(now: Ints, frame: Frame, sums: _Sums) -> None:

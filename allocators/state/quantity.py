@@ -45,9 +45,12 @@ def pool_rows(pool: int) -> tuple[int, int]:
     return ROWS + 2 * pool, ROWS + 2 * pool + 1
 
 
-def n1_fails(now: Ints | Floats) -> Mask:
-    """nodes: whether what is unallocated does not exceed the N+1 reserve (allocation 3.3)."""
-    fails: Mask = now[UNALLOCATED] <= now[RESERVED]
+def n1_fails(now: Ints | Floats, kept: Ints | int = 0) -> Mask:
+    """nodes: whether what is unallocated does not exceed the N+1 reserve (allocation 3.3).
+
+    ``kept``: MiB that are not for instances.
+    """
+    fails: Mask = now[UNALLOCATED] - kept <= now[RESERVED]
     return fails
 
 

@@ -27,9 +27,10 @@ ABOUT: Final = """\
 A fault stops the programs that use its section. To the others it is a warning, in the log or on
 standard error: a typo in `[diagnose]` does not stop allocations. An unknown section counts as the
 known one with the most similar name; if there is none, it stops nothing. The allocator and the
-commands about placement use `allocators`, `shadow`, `aggregates`, `history` and `weigh`, the
-self-diagnosis and the agent `diagnose`, `agent`, `collector.*` and `nagios.*`, the maintenance
-daemon `maintd`, `allocators`, `aggregates` and `weigh`; all use `plugins`, `plugin.*` and `log`.
+commands about placement use `allocators`, `reserve`, `shadow`, `aggregates`, `history` and
+`weigh`, the self-diagnosis and the agent `diagnose`, `agent`, `collector.*` and `nagios.*`, the
+maintenance daemon `maintd`, `allocators`, `reserve`, `aggregates` and `weigh`; all use `plugins`,
+`plugin.*` and `log`.
 """
 
 _WEIGH: Final = f"""\

@@ -16,6 +16,7 @@ from ganeti_steward.core.iallocator.request_types import TYPES
 from ganeti_steward.core.model.answer import Answer, Outcome, Refusal
 from ganeti_steward.core.model.cluster_reader import parse
 from ganeti_steward.core.model.requests import MultiAllocate
+from ganeti_steward.core.needed import ROOM_PREFIXES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -69,6 +70,7 @@ def dispatch(
     if options.measured:
         measured_load = builtins.module(builtins.MEASURED_LOAD)
         cluster, note = measured_load.measured(cluster, options)
+    cluster, notes = reserved(cluster, config)
     question = Question(request, cluster, config, options, explain, raw)
     if not config.chain(question.type_name):
         return Refusal(_NO_ALLOCATOR.format(question.type_name))
@@ -77,7 +79,18 @@ def dispatch(
             outcome = _noted(_whole(_ask_chain(question, members, started), question), members)
     except PluginError as err:
         outcome = _failed(err)
-    return outcome._replace(info=f"{outcome.info} ({note})") if note else outcome
+    notes = (*([note] if note else []), *notes)
+    return outcome._replace(info=outcome.info + "".join(f" ({one})" for one in notes))
+
+
+def reserved(cluster: Cluster, config: Config) -> tuple[Cluster, tuple[str, ...]]:
+    """The cluster with configured reserves, and notes on its tags; most have neither."""
+    section = config.sections.get("reserve")
+    if section is None and not cluster.is_tagged(ROOM_PREFIXES):
+        return cluster, ()
+    found: tuple[Cluster, tuple[str, ...]]
+    found = builtins.module(builtins.RESERVES).reserved(cluster, section)
+    return found
 
 
 def _whole(outcome: Outcome, question: Question) -> Outcome:

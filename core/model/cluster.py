@@ -457,14 +457,21 @@ class Cluster:
         nodes: Iterable[Node] | None = None,
         instances: Iterable[Instance] | None = None,
         groups: Iterable[Group] | None = None,
+        tags: Iterable[str] | None = None,
     ) -> Cluster:
-        """The same cluster with other nodes, instances or node groups."""
+        """The same cluster with other nodes, instances, node groups or tags."""
         return Cluster(
             self.groups if groups is None else groups,
             self.nodes if nodes is None else nodes,
             self.instances if instances is None else instances,
-            *self._own,
+            self.tags if tags is None else tags,
+            *self._own[1:],
         )
+
+    def is_tagged(self, prefix: str | tuple[str, ...]) -> bool:
+        """Whether it, a node group or a node has a tag that begins so, or with one of these."""
+        places = [self.tags, *(one.tags for one in self.groups), *(one.tags for one in self.nodes)]
+        return any(tag.startswith(prefix) for tags in places for tag in tags)
 
     @cached_property
     def nodes_by_uuid(self) -> Mapping[str, Node]:

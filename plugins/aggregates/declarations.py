@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from ganeti_steward.core.model.site_rules import TAG_PREFIX
+from ganeti_steward.core.needed import ROOM_PREFIXES
 from ganeti_steward.plugins.aggregates.language import expression, tags
 from ganeti_steward.plugins.aggregates.language.limits import Entitled, checked_date, entitled_by
 from ganeti_steward.plugins.aggregates.language.requests import Ask, Soft, parse_requested
@@ -106,7 +107,7 @@ class _Reader:
 
     def read_tag(self, kind: str, name: str, tag: str, key: str) -> None:
         """One tag; ``key``: what the object is known by."""
-        if not tag.startswith(TAG_PREFIX):
+        if not tag.startswith(TAG_PREFIX) or tag.startswith(ROOM_PREFIXES):
             return
         try:
             declared = tags.read_tag(kind, tag)

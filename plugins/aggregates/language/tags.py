@@ -11,6 +11,7 @@ cluster      ``pool:POOL:aggregate:NAME``, ``pool:POOL``,
              ``entitled-instance:NAME+PATTERN``, ``until:NAME+DATE``,
              ``ask.KIND:PATTERN+VALUE``,
              ``spread:NAME[:hard][:max:N][+SERVICE]``
+all three    ``reserve:...``, which the allocators read, and ``memory-ratio:...``
 instance     ``member-of:...``, ``member-of.ROLE:...``, ``pool:POOL``,
              ``prefer:...``, ``avoid:...``, each of both also with a role,
              ``restart:first``, ``restart:last``, ``restart:never``
@@ -54,6 +55,9 @@ ASK: Final = "ask"
 SPREAD: Final = "spread"
 RESTART: Final = "restart"
 MEMBER_OF: Final = "member-of"
+#: How full nodes may be: none of the aggregates' business; the allocators read and check it.
+RESERVE: Final = "reserve"
+MEMORY_RATIO: Final = "memory-ratio"
 
 #: Kind of object -> what may stand there.
 KEYS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -66,10 +70,12 @@ KEYS: Final[Mapping[str, tuple[str, ...]]] = {
         ENTITLED_INSTANCE,
         UNTIL,
         SPREAD,
+        RESERVE,
+        MEMORY_RATIO,
         *(f"{ASK}.{kind}" for kind in requests.PROPERTIES),
     ),
-    GROUP: (AGGREGATE,),
-    NODE: (AGGREGATE, UNIT),
+    GROUP: (AGGREGATE, RESERVE, MEMORY_RATIO),
+    NODE: (AGGREGATE, UNIT, RESERVE),
     INSTANCE: (MEMBER_OF, POOL, requests.PREFER, requests.AVOID, RESTART),
 }
 

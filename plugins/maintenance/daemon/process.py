@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ganeti_steward.core.builtins import MAINTENANCE
 from ganeti_steward.core.commands.configuration import configuration
@@ -17,6 +17,7 @@ from ganeti_steward.core.config.values import Config, Http
 from ganeti_steward.core.errors import EXIT_NOT_MASTER, EXIT_OK, StewardError, reason_of
 from ganeti_steward.core.ganeti.hmac_key import KeyFile
 from ganeti_steward.core.ganeti.luxi import Luxi
+from ganeti_steward.core.iallocator.dispatch import reserved
 from ganeti_steward.core.log import set_up_service, to_standard_error
 from ganeti_steward.core.process.descendants import end_children
 from ganeti_steward.core.process.memory_lock import keep_small
@@ -72,6 +73,9 @@ from ganeti_steward.plugins.model.incident import JOB_SOURCE, Incident
 from ganeti_steward.plugins.model.task import Held, RoutinePlan
 from ganeti_steward.plugins.model.world import World
 
+if TYPE_CHECKING:
+    from ganeti_steward.allocators.capacity.standard_room import Room
+
 #: Settings that are used at the start only.
 _FIXED: Final = ("address", "port", "audit_file", "lock_file")
 #: Seconds the disk of the state files may take; then the daemon goes on without it.
@@ -115,6 +119,10 @@ class ConfiguredParts:
         from ganeti_steward.plugins.maintenance.rebalance.moves import with_load_reports
 
         return with_load_reports(world, settings)
+
+    def room(self, world: World) -> tuple[Room, ...]:
+        """How many more instances of the standard sizes fit."""
+        return room(world._replace(cluster=reserved(world.cluster, self.config)[0]))
 
     def notify(self, changes: Iterable[Change]) -> None:
         """Have the plugins notified of changes."""
@@ -292,7 +300,7 @@ class Daemon:
             problems,
             history.latest,
             started,
-            room,
+            configured.room,
             candidates,
         )
         observers = Observers(

@@ -21,6 +21,7 @@ from ganeti_steward.core.hooks.child import program_child
 from ganeti_steward.core.hooks.isolation import Isolated
 from ganeti_steward.core.hooks.manager import Plugins
 from ganeti_steward.core.hooks.timed_call import shown
+from ganeti_steward.core.iallocator.dispatch import reserved
 from ganeti_steward.core.model.context import Context
 from ganeti_steward.core.model.finding import is_name
 from ganeti_steward.core.model.opcodes import Job
@@ -155,7 +156,7 @@ class _Called:
 
         Those that are not built in come first.
         """
-        found = self._plugins.implementations("steward_plan")
+        found, world = self._plugins.implementations("steward_plan"), self._reserving(world)
         # With the site rules for an evacuation of the node.
         node = world.nodes.get(incident.node)
         names = [one.name for one in world.instances_on(node.name)] if node else []
@@ -169,7 +170,8 @@ class _Called:
     def routine(self, plugin: str, world: World) -> Sequence[RoutinePlan]:
         """What a plugin of routine work returns; an empty list for None."""
         one = self._plugins.implementation(plugin, "steward_routine")
-        given = call(one, self._limit, world=world, context=self._context(Balance()))
+        world, context = self._reserving(world), self._context(Balance())
+        given = call(one, self._limit, world=world, context=context)
         plans: Sequence[RoutinePlan] = [] if given is None else given
         return plans
 
@@ -186,6 +188,10 @@ class _Called:
     @property
     def _limit(self) -> float:
         return self._config.section(Maintd).plan_time_limit
+
+    def _reserving(self, world: World) -> World:
+        """The world with the configured reserves of its cluster."""
+        return world._replace(cluster=reserved(world.cluster, self._config)[0])
 
     def _context(self, request: Request) -> Context:
         return Context(site_rules=PluginRules(self._plugins, self._config, request))

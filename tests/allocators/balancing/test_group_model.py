@@ -11,6 +11,7 @@ import orjson
 import pytest
 from asserting import some
 from clusters import generate
+from reserves import reserving
 from spreading import spread_out
 from thorough import seeds
 from volume_groups import divided
@@ -24,6 +25,7 @@ from ganeti_steward.allocators.rules.candidates import terms_of
 from ganeti_steward.allocators.rules.move_kinds import DRBD_MOVES, FAILOVER, MoveKind
 from ganeti_steward.allocators.rules.move_rules import MoveRules
 from ganeti_steward.allocators.score.score import Scorer
+from ganeti_steward.allocators.state import quantity
 from ganeti_steward.allocators.state.load import load
 from ganeti_steward.allocators.state.state import State
 from ganeti_steward.core.iallocator.message import read_message
@@ -70,6 +72,8 @@ class Case:
             message = divided(message, seed)
         if seed % 4 == 1:
             message, _ = spread_out(message, seed)
+        if seed % 5 == 2:
+            message = reserving(message, seed)
         self.read(read_message(orjson.dumps(message))[0])
 
     def read(self, cluster: Cluster) -> None:
@@ -186,6 +190,34 @@ def both_verdicts(case: Case, instance: int) -> Iterator[tuple[MoveKind, bool, b
             yield kind, mine, not verdicts.blocked and bool(role.fits[int(case.nodes[target])])
 
 
+@pytest.mark.parametrize("key", ["memory", "disk", "volume-group:ssd"])
+@pytest.mark.parametrize("seed", seeds(8, 60))
+def test_a_group_model_keeps_reserves(seed: int, key: str) -> None:
+    """Each node's reserve is about what it has free: moves are legal as the rules have it."""
+    case = Case(4 * seed + 3, "--fill=.4")
+    case.read(with_reserves(case.state, key, case.rng))
+    refused = 0
+    paired = np.flatnonzero(case.model.figures.drbd).tolist()
+    for instance in paired[:12]:
+        for kind, mine, fits in both_verdicts(case, instance):
+            assert fits or not mine, (kind, instance)
+            refused += not fits
+    assert refused or not paired
+
+
+def with_reserves(state: State, key: str, rng: random.Random) -> Cluster:
+    """The cluster with reserves that leave little of what each node has free."""
+    nodes = []
+    for at, node in enumerate(state.frame.cluster.nodes):
+        free = state.now[quantity.UNALLOCATED if key == "memory" else quantity.DISK, at]
+        group = (node.volume_groups or {}).get("ssd")
+        if key.startswith("volume-group"):
+            free = np.int64(group.free if group else 0)
+        kept = max(int(free) - rng.choice([-1000, 1000, 4000, 12000]), 0)
+        nodes.append(node._replace(tags=(*node.tags, f"steward:reserve:{key}:{kept // 4 * 4}m")))
+    return state.frame.cluster.replace(nodes=nodes)
+
+
 #: What may stop real instances: tags and memory; disks; spindles of nodes with dedicated ones.
 FULL: Final = (
     ("--excl-tags=.6", "--fill=.8"),
@@ -213,7 +245,9 @@ def edges(case: Case, instance: int, node: int) -> Iterator[dict[str, int]]:
     demand = case.residents[instance].demand
     primary, needed = case.model.primary[instance], case.model.needed[node]
     kept = case.model.reserved[node, primary] + demand.reserve
-    for more in (-1, 0, 1):
+    reserves = case.state.frame.reserves
+    least = 0 if reserves is None else int(reserves.memory[case.nodes[node]])
+    for more in (-1, 0, 1, *range(least - 1, least + 2 if least else least - 1)):
         for memory in (demand.use, demand.use + needed, demand.reserve, kept, kept + demand.use):
             yield {"free_memory": max(int(memory) + more, 0)}
         yield {"free_disk": max(demand.disk + more, 0)}

@@ -53,7 +53,11 @@ def test_not_even_imported_where_nothing_speaks_of_it(site: Site, capture: Captu
         return int(done.stdout)
 
     message = capture("allocate-drbd")
-    message["nodes"]["node1.lab"]["tags"] = ["stewards", "rack:steward:aggregate:x"]
+    message["nodes"]["node1.lab"]["tags"] = [
+        "stewards",
+        "rack:steward:aggregate:x",
+        "steward:reserve:memory:1g",
+    ]
     for instance in message["instances"].values():
         instance["tags"] = ["steward:member-of:a"]
     assert loaded(message) == 0
