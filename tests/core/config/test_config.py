@@ -100,7 +100,7 @@ def test_every_value(tmp_path: Path) -> None:
 _BAD = [
     (
         "bogus = 1",
-        "bogus: no such section (known: allocators, shadow, plugins, aggregates, diagnose, agent, ",
+        "bogus: no such section (known: allocators, reserve, shadow, plugins, aggregates, ",
     ),
     ('"a\\nb" = 1', r"'a\nb': no such section"),
     ("log = 1", "log: a section is expected, found the number 1"),

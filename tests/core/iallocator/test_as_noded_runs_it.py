@@ -219,8 +219,8 @@ def test_broken_configuration_names_every_fault(house: House) -> None:
     (house.path / "steward.toml").write_text("[log]\nlevel = 1\n[history]\nkeep = 'x'\n[x]\n")
     assert house.error(house.request(message())) == (
         f"configuration {house.path}/steward.toml: x: no such section (known: allocators, "
-        "shadow, plugins, aggregates, diagnose, agent, maintd, harep, rebalance, http, history, "
-        "log, weigh, plugin, collector, nagios); history.keep: a whole number "
+        "reserve, shadow, plugins, aggregates, diagnose, agent, maintd, harep, rebalance, http, "
+        "history, log, weigh, plugin, collector, nagios); history.keep: a whole number "
         "is expected, found the text 'x'; log.level: one of debug, info, warning, error is "
         "expected, found the number 1"
     )
