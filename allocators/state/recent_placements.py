@@ -1,8 +1,9 @@
 """Places that were answered a moment ago, for instances that Ganeti has not recorded yet.
 
 Where many instances are created at once, Ganeti calls the allocator for each with a picture of the
-cluster that lacks the others.  Each answer leaves a small file; until a message has the instance,
-or its time is over, it is counted on its nodes as if it were there.
+cluster that lacks the others, or has them stopped: Ganeti records a new instance as stopped, and as
+running only when its operating system is installed.  Each answer leaves a small file; until a
+message has the instance running, or its time is over, it is counted on its nodes as if it were.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from ganeti_steward.core.errors import reason_of
+from ganeti_steward.core.errors import few, reason_of
 from ganeti_steward.core.json_reader import Faults, Section
 from ganeti_steward.core.model.cluster_reader import instance_of
 from ganeti_steward.core.safe_files import UnsafeFile, make_directory, read_own
@@ -98,7 +99,10 @@ def _recent(folder: str, now: int, limit: float) -> Iterator[str]:
 
 
 def _placed(path: str, message: Mapping[str, Any]) -> dict[str, Any]:
-    """The instances of a file that are neither in the message nor requested again."""
+    """The instances of a file that the message lacks or has stopped, without those requested again.
+
+    Those that are stopped are as the message has them, but running.
+    """
     try:
         content = orjson.loads(read_own(path, _LONGEST))
     except FileNotFoundError:
@@ -109,17 +113,29 @@ def _placed(path: str, message: Mapping[str, Any]) -> dict[str, Any]:
     if content["cluster"] != message.get("cluster_name"):
         return {}
     placed: dict[str, Any] = content["instances"]
-    if message["instances"].keys() >= placed.keys():
-        # Ganeti has recorded them all: whatever becomes of them now, it is in the messages.
+    recorded = message["instances"]
+    if recorded.keys() >= placed.keys() and not any(_is_stopped(recorded[name]) for name in placed):
+        # All of them run: whatever becomes of them now, it is in the messages.
         with suppress(OSError):
             os.unlink(path)
         return {}
-    known = message["instances"].keys() | _requested(message["request"])
-    return {
-        name: one
-        for name, one in placed.items()
-        if name not in known and message["nodes"].keys() >= {*one["nodes"]}
-    }
+    requested = _requested(message["request"])
+    found = dict[str, Any]()
+    for name in (one for one in placed if one not in requested):
+        one = recorded.get(name, placed[name])
+        waits = name not in recorded or _is_stopped(one)
+        if waits and message["nodes"].keys() >= {*one["nodes"]}:
+            found[name] = {**one, "admin_state": "up"} if name in recorded else one
+    return found
+
+
+def _is_stopped(instance: object) -> bool:
+    """Whether an instance of the message is there and does not run, on nodes of the message."""
+    return (
+        isinstance(instance, dict)
+        and instance.get("admin_state") == "down"
+        and isinstance(instance.get("nodes"), list)
+    )
 
 
 def _requested(request: Mapping[str, Any]) -> set[object]:
@@ -131,30 +147,35 @@ def _requested(request: Mapping[str, Any]) -> set[object]:
 
 def _with_placed(message: Mapping[str, Any], placed: Mapping[str, Any]) -> dict[str, Any]:
     """The message as if these instances were there already, and a note that says so."""
-    nodes = dict(message["nodes"])
+    nodes, recorded = dict(message["nodes"]), message["instances"]
     usual = str(message.get("volume_group") or "")
     for name, one in placed.items():
         instance = instance_of(Section(one, "instance", name, Faults()), name, usual)
         for role, node in enumerate(one["nodes"]):
             if isinstance(nodes[node], dict):
-                nodes[node] = _with_instance(nodes[node], instance, primary=not role)
-    names = ", ".join([*placed][:_NAMED])
-    more = f" and {len(placed) - _NAMED} more" if len(placed) > _NAMED else ""
-    return {
-        **message,
-        "nodes": nodes,
-        "instances": {**message["instances"], **placed},
-        "notes": [f"counted as there: {names}{more}, placed a moment ago"],
-    }
+                # Disks that are recorded are in the node's own figures.
+                disks = name not in recorded
+                nodes[node] = _with_instance(nodes[node], instance, primary=not role, disks=disks)
+    there = [name for name in placed if name not in recorded]
+    running = [name for name in placed if name in recorded]
+    notes = [
+        f"counted as {what}: {few(names, _NAMED)}, placed a moment ago"
+        for what, names in (("there", there), ("running", running))
+        if names
+    ]
+    return {**message, "nodes": nodes, "instances": {**recorded, **placed}, "notes": notes}
 
 
-def _with_instance(node: dict[str, Any], instance: Instance, *, primary: bool) -> dict[str, Any]:
+def _with_instance(
+    node: dict[str, Any], instance: Instance, *, primary: bool, disks: bool
+) -> dict[str, Any]:
     """A node of the message with what an instance takes of its free figures."""
-    elsewhere = instance.elsewhere
+    local = disks and instance.local
+    elsewhere = instance.elsewhere if disks else {}
     less = {
         "free_memory": instance.memory if primary else 0,
-        "free_disk": instance.disk_space - sum(elsewhere.values()) if instance.local else 0,
-        "free_spindles": (instance.spindles or 0) if instance.local else 0,
+        "free_disk": instance.disk_space - sum(elsewhere.values()) if local else 0,
+        "free_spindles": (instance.spindles or 0) if local else 0,
     }
     figures = {
         key: node[key] - size

@@ -61,8 +61,8 @@ class Allocators(NamedTuple):
     recent: Annotated[
         float,
         number(0, 3600),
-        "Seconds for which an instance that was just placed counts as there while Ganeti's "
-        "messages do not have it yet, such as 300; 0: not at all. Nothing counts where "
+        "Seconds for which an instance that was just placed counts as running while Ganeti's "
+        "messages do not have it running yet, such as 300; 0: not at all. Nothing counts where "
         "`history.keep` is 0.",
     ] = 0
 
