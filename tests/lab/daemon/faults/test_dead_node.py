@@ -6,7 +6,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from ganeti_steward.plugins.model.incident import COMPLETED, DEAD, NOTED
+import pytest
+from thorough import often
+
+from ganeti_steward.plugins.model.incident import (
+    COMPLETED,
+    DEAD,
+    FAILED,
+    NOTED,
+    RESTART_FIRST,
+    RESTART_NEVER,
+)
 
 from ...cluster import tagged, until
 from ..maintained_lab import MaintainedLab
@@ -17,6 +27,10 @@ from .watched import Runs
 NODE: Final = "node2.lab"
 ROUNDS: Final = 12
 EXT: Final = ("inst1.lab", "ext", NODE)
+#: The operation that starts an instance of a node that is off elsewhere.
+FAILOVER: Final = "OP_INSTANCE_FAILOVER"
+OTHER: Final = ("inst3.lab", "ext", NODE)
+KEPT: Final = ("inst4.lab", "ext", NODE)
 DRBD: Final = ("inst2.lab", "drbd", f"{NODE}:node3.lab")
 SETTINGS: Final = "dead-after = 5\n"
 #: So that the state of the copies is known.
@@ -61,9 +75,43 @@ def test_a_dead_node_is_switched_off_and_its_instances_come_back(
         assert ran[:4] == [
             *["OP_OOB_COMMAND"] * 2,
             "OP_NODE_SET_PARAMS",
-            "OP_INSTANCE_FAILOVER",
+            FAILOVER,
         ]
         assert lab.node(NODE, "offline") == [True]
+
+
+@pytest.mark.parametrize("how", ["lie", "fail", "hang"][: often(1, 3)])
+def test_a_cut_off_node_that_cannot_be_switched_off_keeps_its_instances(
+    maintained: MaintainedLab, runs: Runs, how: str
+) -> None:
+    """Whatever the out-of-band program answers, the status after it is the proof."""
+    lab = maintained
+    lab.place(EXT)
+    with power_program(lab) as folder, unreachable(lab, NODE):
+        (folder / NODE).write_text(f"{how}\n")
+        with lab.daemon(f"{SETTINGS}power-off = true"):
+            until(lambda: "OP_OOB_COMMAND" in lab.operations(lab.incident(NODE)))
+            incident = lab.incident(NODE)
+            says(lab, NODE, incident.stopped_tag)
+            during(ROUNDS, lambda: runs.nodes("inst1.lab") == {NODE}, lab)
+        assert FAILOVER not in lab.operations(incident)
+
+
+def test_the_first_to_come_back_take_the_room(maintained: MaintainedLab, runs: Runs) -> None:
+    """By tags; one that is to stay down is named."""
+    lab = maintained
+    lab.place(EXT, OTHER, KEPT)
+    lab.do(
+        tagged("instance", "inst3.lab", RESTART_FIRST),
+        tagged("instance", "inst4.lab", RESTART_NEVER),
+    )
+    with lab.daemon(f"{SETTINGS}power-off = true\nmoves-at-once = 1"), without_power(lab, NODE):
+        until(lambda: runs.now("inst1.lab") not in ([], [NODE]))
+        incident = lab.ended(NODE, FAILED)
+        assert RESTART_NEVER in incident.note
+    rows = sorted((int(number), ops) for number, ops in lab.rows("job", "id", "ops"))
+    over = [one["instance_name"] for _, ops in rows for one in ops if one["OP_ID"] == FAILOVER]
+    assert over == ["inst3.lab", "inst1.lab"]
 
 
 def test_a_dead_node_waits_for_a_person(maintained: MaintainedLab, runs: Runs) -> None:
