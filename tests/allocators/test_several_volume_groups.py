@@ -129,7 +129,7 @@ def test_a_volume_group_means_the_same_by_any_name(kind: str, seed: int) -> None
     message = cluster(seed, kind)
     if not any(map(parts, message["instances"].values())):
         message = cluster(seed + 1000, kind, "--mix=drbd=6,plain=4")
-    without_doubt(message)
+    with_sure_figures(message)
     answer, other = steward(message), steward(with_disks_elsewhere(message))
     if kind == "multi-allocate":
         answer, other = greedy(message), greedy(with_disks_elsewhere(message))
@@ -152,7 +152,7 @@ def greedy(message: Message) -> Message:
     return {"result": places}
 
 
-def without_doubt(message: Message) -> None:
+def with_sure_figures(message: Message) -> None:
     """Let no node report less disk in use than its instances have: such nodes are used last."""
     for name, node in message["nodes"].items():
         node["ndparams"]["exclusive_storage"] = False

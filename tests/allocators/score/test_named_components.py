@@ -7,6 +7,7 @@ import orjson
 import pytest
 from clusters import cluster
 from messages import message as sent
+from spreading import spread_out
 from thorough import seeds
 
 from ganeti_steward.allocators.balancing.planning.balance import group_health
@@ -18,7 +19,7 @@ from ganeti_steward.allocators.health.troubles import (
     GroupFacts,
     group_troubles,
 )
-from ganeti_steward.allocators.score.score import SPREADS, Scorer
+from ganeti_steward.allocators.score.score import FAULTS, SPREADS, Scorer
 from ganeti_steward.allocators.state.load import load
 from ganeti_steward.allocators.text_format import read_text
 from ganeti_steward.core.errors import StewardError
@@ -43,16 +44,21 @@ def named(read: Cluster, group: int) -> dict[str, list[str]]:
 
 def test_every_component_has_kinds_or_is_a_spread() -> None:
     message = cluster(1, "allocate-one")
+    message["cluster_tags"].append("steward:spread:rack")
     read, _ = read_message(orjson.dumps(message))
     components = Scorer(load(read, None, 0), np.ones(len(read.nodes), np.bool_)).components()
     spreads = {name for names, _ in SPREADS for name in names}
     assert components.keys() - spreads - {"reserved_mem_rtotal"} == BY_COMPONENT.keys()
+    assert BY_COMPONENT.keys() == {*FAULTS}
     assert {kind for kinds in BY_COMPONENT.values() for kind in kinds} <= KINDS.keys()
 
 
 @pytest.mark.parametrize("seed", seeds(20, 200))
 def test_what_is_counted_is_named(seed: int) -> None:
-    read, _ = read_message(orjson.dumps(cluster(seed, "allocate-one", *TAGS)))
+    message = cluster(seed, "allocate-one", *TAGS)
+    if seed % 2:
+        message, _ = spread_out(message, seed)
+    read, _ = read_message(orjson.dumps(message))
     state = load(read, None, 0)
     nameless = [
         (group, component)
