@@ -46,7 +46,7 @@ class Repairs:
     """The search for one group under the limits of a request."""
 
     def __init__(self, group: GroupSearch, limits: Limits, balanced: Sequence[Planned]) -> None:
-        """``balanced``: the plan that evens out the group; the model is where it leads."""
+        """``balanced``: the plan that evens out the group; the model is where its search ended."""
         self._group, self._limits, self._balanced = group, limits, tuple(balanced)
         self._end = group.model.placement
         self._place = {int(node): at for at, node in enumerate(group.nodes)} | {-1: -1}
