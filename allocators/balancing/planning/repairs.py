@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 _EVENNESS: Final = 1e-3
 #: What a move must lower the faults by: the least of them weighs 1.
 _LEAST: Final = 0.5
+#: What the largest copy costs in the search.
+_COPY: Final = 0.2
 #: Disturbances of a placement that leaves faults: at most so many, and so many by instances x
 #: nodes.  And the random moves of each.
 _KICKS: Final = (25, 100_000)
@@ -50,7 +52,8 @@ class Repairs:
         self._group, self._limits, self._balanced = group, limits, tuple(balanced)
         self._end = group.model.placement
         self._place = {int(node): at for at, node in enumerate(group.nodes)} | {-1: -1}
-        group.set_price(0.0)
+        # One copy costs less than any fault, and more than evenness is worth.
+        group.set_price(_COPY / max(float(group.mib.max(initial=0.0)) / 1024, 1.0))
         group.model.weigh(_EVENNESS)
         group.model.go(group.home)
         self._moves = None if limits.jobs == np.inf else int(limits.jobs)
@@ -67,8 +70,15 @@ class Repairs:
         """The jobs of the best plan found."""
         if not self._group.residents or not self._best.faults or self._limits.jobs < 1:
             return ()
-        self._search().run()
+        without = self._group.moves_of(self._group.request._replace(disk_moves=False))
+        LocalSearch(without, self._group.home, _LEAST, self._moves).run()
         self._offer()
+        if self._best.faults >= _LEAST:
+            self._search().run()
+            self._offer()
+            self._group.model.go(self._group.home)
+            self._search().run()
+            self._offer()
         if self._best.faults >= _LEAST:
             # Balancing makes room; what is not needed of it is put back.
             self._keep(self._balanced)

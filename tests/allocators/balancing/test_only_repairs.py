@@ -145,6 +145,23 @@ def test_no_more_is_left_than_by_balancing_and_nothing_moves_without_need(seed: 
     assert len(needless) <= 3
 
 
+@pytest.mark.parametrize("seed", seeds(20, 200))
+def test_nothing_is_copied_where_migrations_do(seed: int) -> None:
+    message, _ = spread_out(cluster_of(seed, "all", "--mix=drbd=1", nodes=6), seed)
+    message["request"] = {"type": "balance"}
+    cluster, _ = read_message(orjson.dumps(message))
+    state, left, copies = load(cluster, None, 0), [], []
+    for disk_moves in (False, True):
+        request = Balance(only_repairs=True, disk_moves=disk_moves)
+        outcome: Any = balance(request, cluster, Context())
+        left.append(faults(after(state, outcome.result[0])))
+        operations = [one["OP_ID"] for job in outcome.result[2] for one in job]
+        copies.append(operations.count("OP_INSTANCE_REPLACE_DISKS"))
+    assert copies[0] == 0
+    assert left[1] <= left[0]
+    assert left[1] < left[0] or copies[1] == 0
+
+
 def test_an_even_plan_is_not_made() -> None:
     """A group that is uneven and has no fault."""
     message, _ = few(1)
