@@ -33,7 +33,7 @@ BAD: Final = "31;1"
 
 #: Why a plan has no moves.
 BALANCED: Final = "Balanced: no allowed move lowers the score."
-#: The same where only what is wrong is to be ended.
+#: The same of a plan that only ends faults.
 NOTHING_ENDED: Final = "No moves: no fault that a move could end is left."
 #: The same where something is left on unusable nodes.
 UNMOVED: Final = "No moves: none is allowed that lowers the score."

@@ -32,7 +32,7 @@ def reserve_troubles(state: State, groups: set[int]) -> Iterator[Trouble]:
     for node in np.flatnonzero(looked_at).tolist():
         for what, row in amounts:
             free, kept = int(state.now[row, node]), int(reserves.kept[row, node])
-            # Unknown figures, and volume groups that a node does not have, are no lack.
+            # Unknown figures, and volume groups that a node does not have, are left out.
             if -quantity.UNKNOWN < free < kept:
                 text = f"{what}: {free} MiB free, {kept} MiB in reserve"
                 items.append(Item(frame.cluster.nodes[node].name, detail=text))

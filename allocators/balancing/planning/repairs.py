@@ -1,6 +1,6 @@
 """A plan that ends faults and does nothing else: ``balance --only-repairs``.
 
-A fault is what the components of the score count that are no measure of evenness: instances on
+A fault is what those components of the score count that do not measure evenness: instances on
 unusable nodes, N+1, tags that meet.  Searches lower their sum; of two plans that leave the same
 faults the one that copies less is better, and then the one with fewer jobs.
 """
