@@ -6,7 +6,13 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final
 
 from ganeti_steward.allocators.capacity.sizes import counted_groups
-from ganeti_steward.allocators.state.names import Names, group_named, node_named, with_offline
+from ganeti_steward.allocators.state.names import (
+    Names,
+    group_named,
+    node_named,
+    with_offline,
+    without_figures,
+)
 from ganeti_steward.core.errors import StewardError, join_faults
 from ganeti_steward.core.json_reader import quoted
 from ganeti_steward.core.model.cluster import Cluster, Node
@@ -87,19 +93,7 @@ def _reported(node: Node) -> Node:
     """As Ganeti reports it: an offline node has no figures, so nothing can fail over to it."""
     if not node.offline:
         return node
-    return node._replace(
-        total_memory=0.0,
-        reserved_memory=0,
-        free_memory=0,
-        total_disk=0.0,
-        free_disk=0,
-        total_cpus=0.0,
-        reserved_cpus=0,
-        spindles=0 if node.exclusive_storage else node.spindles,
-        free_spindles=0,
-        missing=(),
-        volume_groups=None,
-    )
+    return without_figures(node)._replace(missing=(), volume_groups=None)
 
 
 def _parsed(

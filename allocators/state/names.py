@@ -110,3 +110,18 @@ def with_offline(cluster: Cluster, names: frozenset[str]) -> Cluster:
     return cluster.replace(
         nodes=(n._replace(offline=True) if n.name in names else n for n in cluster.nodes)
     )
+
+
+def without_figures(node: Node) -> Node:
+    """A node as Ganeti sends one that is offline."""
+    return node._replace(
+        total_memory=0.0,
+        reserved_memory=0,
+        free_memory=0,
+        total_disk=0.0,
+        free_disk=0,
+        total_cpus=0.0,
+        reserved_cpus=0,
+        free_spindles=0,
+        spindles=0 if node.exclusive_storage else node.spindles,
+    )

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from ganeti_steward.allocators.state.names import without_figures
 from ganeti_steward.core.model.cluster import (
     HYPERVISOR_FIGURES,
     Cluster,
@@ -184,7 +185,7 @@ class SimulatedCluster:
         if self.alive(node.name) and not node.offline:
             return node
         missing = () if node.offline else HYPERVISOR_FIGURES
-        return _without_figures(node)._replace(missing=missing)
+        return without_figures(node)._replace(missing=missing)
 
     # Instances
 
@@ -277,20 +278,6 @@ class SimulatedCluster:
         """Count the downtime of the instances that are still down."""
         for name in list(self._down):
             self._count(name)
-
-
-def _without_figures(node: Node) -> Node:
-    return node._replace(
-        total_memory=0.0,
-        reserved_memory=0,
-        free_memory=0,
-        total_disk=0.0,
-        free_disk=0,
-        total_cpus=0.0,
-        reserved_cpus=0,
-        free_spindles=0,
-        spindles=0 if node.exclusive_storage else node.spindles,
-    )
 
 
 # Rows

@@ -8,14 +8,12 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from ask import outcome, steward
+from ask import outcome, places, steward
 from asserting import some
 from clusters import KINDS, cluster
 from messages import message as small
 from reserves import Ledger, overcommitting, ratio_of, reserving, usable, violations
 from thorough import seeds
-
-from ganeti_steward.core.model.explanation import Explanation
 
 if TYPE_CHECKING:
     from front import Front
@@ -71,13 +69,6 @@ def test_a_ratio_is_more_memory(kind: str, seed: int) -> None:
             if not violations(message, {"success": True, "result": list(place)})
         }
         assert places(message, *options) == legal
-
-
-def places(message: Message, *options: str) -> set[tuple[str, ...]]:
-    """All places that are legal."""
-    (explained,) = outcome(message, *options, explain=True).explanations
-    assert isinstance(explained, Explanation)
-    return {place.nodes for group in explained.groups for place in group.places}
 
 
 @pytest.mark.parametrize("seed", seeds(20, 200))

@@ -7,7 +7,7 @@ from itertools import combinations
 from typing import Any, Final
 
 import pytest
-from ask import outcome, steward
+from ask import outcome, places, steward
 from asserting import some
 from clusters import KINDS, MOVING, cluster
 from reserves import TAG, reserving, usable, violations
@@ -16,7 +16,6 @@ from volume_groups import divided
 
 from ganeti_steward.core.config.parse import parse_config
 from ganeti_steward.core.config.values import Config
-from ganeti_steward.core.model.explanation import Explanation
 
 Message = dict[str, Any]
 
@@ -109,13 +108,6 @@ def test_each_place_is_legal_that_keeps_its_reserve(kind: str, seed: int) -> Non
             if not violations(message, {"success": True, "result": list(place)})
         }
         assert places(message, *options) == keeping
-
-
-def places(message: Message, *options: str) -> set[tuple[str, ...]]:
-    """All places that are legal."""
-    (explained,) = outcome(message, *options, explain=True).explanations
-    assert isinstance(explained, Explanation)
-    return {place.nodes for group in explained.groups for place in group.places}
 
 
 @pytest.mark.parametrize("seed", seeds(20, 200))

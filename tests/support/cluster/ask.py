@@ -15,6 +15,7 @@ from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.iallocator.dispatch import answer_message
 from ganeti_steward.core.iallocator.message import write_answer
 from ganeti_steward.core.model.answer import Outcome
+from ganeti_steward.core.model.explanation import Explanation
 from ganeti_steward.core.model.options import parse_options
 
 Message = dict[str, Any]
@@ -34,6 +35,13 @@ def steward(message: Message, *options: str) -> Message:
     """Steward's answer as Ganeti would read it."""
     answer: Message = json.loads(write_answer(outcome(message, *options)))
     return answer
+
+
+def places(message: Message, *options: str) -> set[tuple[str, ...]]:
+    """All places that are legal."""
+    (explained,) = outcome(message, *options, explain=True).explanations
+    assert isinstance(explained, Explanation)
+    return {place.nodes for group in explained.groups for place in group.places}
 
 
 def hail(message: Message, path: Path, *options: str) -> Message:
