@@ -51,9 +51,7 @@ class ThisNode(NamedTuple):
 def this_node(data: str = DATA, host: str = "") -> ThisNode:
     """This node by the files in Ganeti's data directory; ``host`` defaults to the host's name."""
     host = host or socket.gethostname()
-    # A file that was cut may end within a line.
-    pairs = map(str.split, lines(data, "ssconf_node_primary_ips"))
-    addresses = {pair[0]: pair[1] for pair in pairs if len(pair) == 2}
+    addresses = node_addresses(data)
     name = _full_name(host, [*addresses, *lines(data, "ssconf_node_list")])
     return ThisNode(name, _uuid(data), addresses.get(name, ""))
 
@@ -68,6 +66,13 @@ def lines(data: str, file: str) -> list[str]:
         return raw.decode(errors="replace").splitlines()
     except (OSError, UnsafeFile):
         return []
+
+
+def node_addresses(data: str = DATA) -> dict[str, str]:
+    """Full name -> primary address of all nodes, as far as this one knows them."""
+    # A file that was cut may end within a line.
+    pairs = map(str.split, lines(data, "ssconf_node_primary_ips"))
+    return {pair[0]: pair[1] for pair in pairs if len(pair) == 2}
 
 
 def candidate_addresses(data: str = DATA) -> list[str]:

@@ -38,6 +38,7 @@ from ganeti_steward.diagnose.agent.launcher import OUTPUT_LIMIT, READY, Repair, 
 from ganeti_steward.diagnose.config.sections import Agent, Diagnose
 from ganeti_steward.diagnose.run.files import Busy
 from ganeti_steward.diagnose.run.loading import sources
+from ganeti_steward.diagnose.run.reachability import unreached
 from ganeti_steward.diagnose.run.report import daemon_parts
 from ganeti_steward.diagnose.run.running import diagnose_node
 from ganeti_steward.diagnose.sources import whitelist
@@ -198,6 +199,7 @@ def _diagnosed(known: KnownAtStart) -> bytes:
             sources(config),
             node=partial(_node, known),
             daemon=partial(daemon_parts, config.section(Agent).key_file),
+            unreached=partial(unreached, config.section(Agent).port),
         )
     except Busy:
         return b""

@@ -34,6 +34,7 @@ from ganeti_steward.diagnose.model.diagnosis import Diagnosis
 from ganeti_steward.diagnose.model.hysteresis import Waiting
 from ganeti_steward.diagnose.run.files import Busy
 from ganeti_steward.diagnose.run.loading import sources, this_machine
+from ganeti_steward.diagnose.run.reachability import unreached
 from ganeti_steward.diagnose.run.report import daemon_parts
 from ganeti_steward.diagnose.run.running import Run, diagnose_node
 
@@ -169,6 +170,7 @@ def _diagnosed(options: argparse.Namespace, config: Config) -> Run:
             chosen,
             keep=not options.no_state,
             daemon=partial(daemon_parts, config.section(Agent).key_file),
+            unreached=partial(unreached, config.section(Agent).port),
         )
     if options.verbose:
         for line in _verbose(run):

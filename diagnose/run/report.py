@@ -118,9 +118,10 @@ def report(
     daemon: Mapping[str, Any],
     linked: Sequence[str] | None,
     groups: Mapping[str, Any] | None,
+    unreached: Sequence[str] | None,
 ) -> dict[str, Any]:
     """The report; ``now``: ns since the epoch, ``boot``: `boot_id`, ``daemon``: `daemon_parts`,
-    ``linked``: `drbd_peers`, ``groups``: `volume_groups`.
+    ``linked``: `drbd_peers`, ``groups``: `volume_groups`, ``unreached``: as `reachability` has it.
 
     Its data is the diagnose object, or null where nothing can be reported; so ``data.status`` is a
     text, as the maintenance daemon reads it.
@@ -141,6 +142,7 @@ def report(
         "node_name": node.name,
         "daemon": dict(daemon),
         "drbd_peers": linked,
+        "unreached": unreached,
         "volume_groups": groups,
         "unknown": within_list(unknown),
         "not_applicable": within_list(diagnosis.not_applicable),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from typing import Any, NamedTuple
@@ -59,12 +59,13 @@ def diagnose_node(
     node: Callable[[], ThisNode] = this_node,
     now: Callable[[], int] = time.time_ns,
     daemon: Callable[[], Mapping[str, Any]] = dict,
+    unreached: Callable[[], Sequence[str] | None] = lambda: None,
 ) -> Run:
     """Diagnose this node; raises Busy while another run is in progress.
 
     Without ``keep`` nothing is read or left, as where the directory cannot be used.
     ``now``: ns since the epoch.  ``daemon``: what is reported of the maintenance daemon here, see
-    `daemon_parts`.
+    `daemon_parts`.  ``unreached``: see `ganeti_steward.diagnose.run.reachability`.
     """
     with ExitStack() as held:
         trusted, note = _occupy(held, settings.directory) if keep else (False, "")
@@ -93,7 +94,9 @@ def diagnose_node(
         several = Several(settings.several_command, settings.several_status)
         found = _with_notes(diagnosis(results, outcome, several), notes)
         groups = volume_groups(machine) if fresh else None
-        content = report(found, node(), now(), boot_id(), daemon(), drbd_peers(), groups)
+        # Of this moment, so last: sources may have taken minutes.
+        links, silent = drbd_peers(), unreached()
+        content = report(found, node(), now(), boot_id(), daemon(), links, groups, silent)
         if usable:
             _keep(partial(write_report, settings.directory, content))
     _log_run(found, source_runs)

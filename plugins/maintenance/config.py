@@ -13,6 +13,10 @@ from ganeti_steward.plugins.model.windows import is_window
 
 OBSERVE: Final = "observe"
 ACT: Final = "act"
+#: Values of ``fence``.
+FENCE_OFF: Final = "off"
+FENCE_CONFIRM: Final = "confirm"
+FENCE_ACT: Final = "act"
 OFFLINE: Final = "offline"
 DRAINED: Final = "drained"
 
@@ -117,12 +121,14 @@ class Maintd(NamedTuple):
         "Seconds from one check of the disks of all drbd instances to the next, when the plugin "
         "check-disks is among routine.",
     ] = 300
-    power_off: Annotated[
-        bool,
+    fence: Annotated[
+        str,
+        kinds.one_of(FENCE_OFF, FENCE_CONFIRM, FENCE_ACT),
         "Whether a node that reports evacuate-failover and does not answer, or that is noted as "
         "dead, is switched off by Ganeti's out-of-band program, so that its instances can be "
-        "started elsewhere.",
-    ] = False
+        "started elsewhere: never, once a person has permitted it (`gnt-steward incident fence`), "
+        "or as soon as nothing forbids it.",
+    ] = FENCE_OFF
     failover_unsynced: Annotated[
         bool,
         "Whether drbd instances of a node that is off, and whose agent does not answer, nor has "

@@ -44,6 +44,8 @@ CLOSED_TAG: Final = "maintd:closed:"
 #: A tag of a node, followed by the uuid of an incident of it, or by its own where there is none: an
 #: admin's word that no instance runs on the node any more.
 STOPPED_TAG: Final = "maintd:stopped:"
+#: A tag of a node, followed by the uuid of an incident: an admin permits that it is switched off.
+FENCE_TAG: Final = "maintd:fence:"
 #: A tag of the cluster, followed by the reason in words with ``-`` for blanks: nothing is started.
 PAUSE_TAG: Final = "maintd:pause:"
 #: A tag of the cluster or a node, followed by a reason as well: no maintenance goes on.
@@ -352,6 +354,11 @@ class Incident(NamedTuple):
         return next(found, Attempt(instance, 0, 0, ""))
 
     @property
+    def fence_tag(self) -> str:
+        """The tag by which an admin permits that the node is switched off."""
+        return f"{FENCE_TAG}{self.uuid}"
+
+    @property
     def done_tag(self) -> str:
         """The tag by which an admin says that the work on the node is over."""
         return f"{DONE_TAG}{self.uuid}"
@@ -370,5 +377,6 @@ class Incident(NamedTuple):
             self.cancel_tag,
             self.closed_tag,
             self.stopped_tag,
+            self.fence_tag,
             self.done_tag,
         )

@@ -25,6 +25,7 @@ STEPS: Final[Mapping[str, str]] = {
     "configuration": "gnt-steward check-config",
     "consistency": _AUTHOR,
     "failed-target": "gnt-steward incident list shows the failed repair; ack it",
+    "fence": f"gnt-steward incident fence {{subject}} permits it; {_END}",
     "filter-action": "gnt-steward filter list",
     "gate": f"deal with what is named; {_END}",
     "hold": _END,

@@ -39,6 +39,9 @@ class Reported(NamedTuple):
     """the boot id of the node when it was taken; empty where the agent does not report it"""
     linked: tuple[str, ...] | None = None
     """addresses of nodes with which it had a DRBD connection then, sorted; None: not reported"""
+    unreached: tuple[str, ...] | None = None
+    """addresses of nodes whose machines did not answer it then, sorted; None: it did not look, as
+    only master candidates do"""
     volume_groups: Mapping[str, tuple[int, int]] | None = None
     """name -> total and free MiB; None: not reported"""
 

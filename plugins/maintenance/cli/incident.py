@@ -16,6 +16,7 @@ from ganeti_steward.core.commands.cluster_options import (
 from ganeti_steward.core.commands.manual import add_subcommand, add_subcommands, describe
 from ganeti_steward.core.errors import EXIT_OK, StewardError
 from ganeti_steward.core.ganeti.sources import open_luxid
+from ganeti_steward.core.model.finding import EVACUATE_FAILOVER
 from ganeti_steward.plugins.maintenance.cli import cluster
 from ganeti_steward.plugins.maintenance.cli.history import (
     add_audit_option,
@@ -26,7 +27,7 @@ from ganeti_steward.plugins.maintenance.edges.audit import INCIDENTS, OBJECTS, r
 from ganeti_steward.plugins.maintenance.edges.record import read_record
 from ganeti_steward.plugins.maintenance.edges.status import cause_of, incident_json
 from ganeti_steward.plugins.maintenance.edges.store import Store
-from ganeti_steward.plugins.model.incident import Incident, Submission
+from ganeti_steward.plugins.model.incident import DEAD, Incident, Submission
 from ganeti_steward.plugins.model.operations import remove_tags, set_tags
 from ganeti_steward.plugins.model.progress import Emptied, Home, emptied, empties, progress
 from ganeti_steward.plugins.model.world import diagnose_object
@@ -119,6 +120,10 @@ def _cancel_options(one: argparse.ArgumentParser) -> None:
     _tag_options(one, "cancel", _cancel)
 
 
+def _fence_options(one: argparse.ArgumentParser) -> None:
+    _tag_options(one, "fence", _fence)
+
+
 def _tag_options(
     one: argparse.ArgumentParser, word: str, act: Callable[[argparse.Namespace], int]
 ) -> None:
@@ -150,6 +155,10 @@ _SUBCOMMANDS: Final[Mapping[str, tuple[str, Callable[[argparse.ArgumentParser], 
     "show": ("one incident with the reported object and its jobs", _show_options),
     "ack": ("acknowledge the result: remove its tag from the node", _ack_options),
     "cancel": ("do nothing more about it: set the cancel tag on the node", _cancel_options),
+    "fence": (
+        'permit that the node is switched off, where [maintd] has fence = "confirm": set its tag',
+        _fence_options,
+    ),
     "confirm": (
         "as root on the master: a record that may be an old one is the latest",
         _confirm_options,
@@ -304,6 +313,24 @@ def _cancel(options: argparse.Namespace) -> int:
         set_tags("node", incident.node_name, [incident.cancel_tag]),
         f"incident cancel {incident.uuid}",
         f"Set {incident.cancel_tag} on {incident.node_name}; the daemon's next round cancels it.",
+        submit=options.submit,
+    )
+
+
+def _fence(options: argparse.Namespace) -> int:
+    client = cluster.live_client(options)
+    incident = _not_ignored(client, options.uuid)
+    if incident.action not in (EVACUATE_FAILOVER, DEAD) or not incident.active:
+        raise StewardError(
+            f"incident {incident.uuid} ({incident.action}, {incident.status}) switches no node "
+            f"off: only an active one with {EVACUATE_FAILOVER} or {DEAD} does"
+        )
+    return cluster.run_tag_job(
+        client,
+        set_tags("node", incident.node_name, [incident.fence_tag]),
+        f"incident fence {incident.uuid}",
+        f"Set {incident.fence_tag} on {incident.node_name}; once nothing else forbids it, the "
+        "daemon has Ganeti's out-of-band program switch it off.",
         submit=options.submit,
     )
 

@@ -38,7 +38,7 @@ _SENTENCE: Final = 500
 #: Characters of a boot id, which becomes part of a record; the kernel's has 36.
 _LONGEST_BOOT: Final = 64
 
-#: DRBD peers of one node.
+#: Nodes that one report lists.
 _MOST_PEERS: Final = 4096
 
 #: Volume groups of one node.
@@ -70,6 +70,7 @@ def polled(report: Mapping[str, Any], now: int) -> Polled:
         found = _reported(data, report["timestamp"], report.get("boot_id"))
         found = found._replace(
             linked=_addresses(report.get("drbd_peers")),
+            unreached=_addresses(report.get("unreached")),
             volume_groups=_volume_groups(report.get("volume_groups")),
         )
         return Polled(found, daemon=read_parts(report.get("daemon")))
@@ -102,7 +103,7 @@ def _reported(data: Mapping[str, Any], taken: int, boot: object) -> Reported:
 
 
 def _addresses(given: object) -> tuple[str, ...] | None:
-    """The addresses of DRBD peers in a report; None where it has none that can be used."""
+    """A list of addresses in a report; None where it has none that can be used."""
     if not isinstance(given, list) or len(given) > _MOST_PEERS:
         return None
     try:

@@ -91,6 +91,11 @@ def braked(
     return Held(case.subject, brake, sentence, tuple(values.items()), since, until)
 
 
+def held_task(case: BrakeCase) -> str:
+    """The end of a sentence."""
+    return f"held: {case.next.reason}" if case.next else "held"
+
+
 def command_ends(submission: Submission, config: Maintd) -> int:
     """When the daemon gives up to learn how a command has ended, at the latest; ns.
 

@@ -16,15 +16,16 @@ from ganeti_steward.plugins.maintenance.engine.brake_case import (
     BrakeCase,
     RepairCase,
     braked,
+    held_task,
     is_under_repair,
     takes_place,
 )
 from ganeti_steward.plugins.maintenance.engine.brakes import waiting
 from ganeti_steward.plugins.maintenance.engine.copies import COPIED, may_lose_writes, why_old
-from ganeti_steward.plugins.maintenance.engine.dead_nodes import links, silent_nodes
+from ganeti_steward.plugins.maintenance.engine.dead_nodes import not_permitted, unproven
 from ganeti_steward.plugins.model.incident import (
-    DEAD,
     DONE_TAG,
+    FENCE_TAG,
     MAINTENANCE_PAUSE_TAG,
     OPT_OUT_TAG,
     PAUSE_TAG,
@@ -40,6 +41,7 @@ _SHOWN: Final = 5
 #: Tags by which a person permits something, and those by which one holds something back.
 _WORDS: Final = (
     f"+{STOPPED_TAG}",
+    f"+{FENCE_TAG}",
     f"+{DONE_TAG}",
     "+maintd:approve:",
     f"-{OPT_OUT_TAG}",
@@ -83,11 +85,6 @@ def opt_out(case: BrakeCase, nodes: Collection[str], instances: Collection[str])
         return None
     where = " and ".join(sorted(tagged))
     return braked(case, "opt-out", f"{where} has the tag {OPT_OUT_TAG}; {held_task(case)}")
-
-
-def held_task(case: BrakeCase) -> str:
-    """The end of a sentence."""
-    return f"held: {case.next.reason}" if case.next else "held"
 
 
 def _whole(case: BrakeCase) -> Held | None:
@@ -276,28 +273,6 @@ def _consistency(case: BrakeCase) -> Held | None:
     )
 
 
-def _unproven(case: BrakeCase) -> Held | None:
-    """A node is not switched off because it is silent while anything else may be the cause."""
-    if not isinstance(case, RepairCase) or case.incident.action != DEAD:
-        return None
-    if case.node.name not in case.effects.powered:
-        return None
-    if others := {node.name for node in silent_nodes(case.world)} - {case.node.name}:
-        sentence = f"{_list(others)} answers nothing either: this node or a network may be cut off"
-        return braked(case, "storm", f"{sentence}; {held_task(case)}")
-    linked, unknown = links(case.world, case.node, case.incident.observed_since)
-    if linked:
-        sentence = f"{case.node.name} runs: DRBD is connected to it on {_list(linked)}"
-        return braked(case, "silent", f"{sentence}; {held_task(case)}")
-    if unknown:
-        sentence = (
-            f"whether DRBD is connected to {case.node.name} on {_list(unknown)} is not known: no "
-            "report that says so was made since it fell silent"
-        )
-        return braked(case, "silent", f"{sentence}; {held_task(case)}")
-    return None
-
-
 def _candidate_pool(case: BrakeCase) -> Held | None:
     """The master must not be the only node with the configuration where others could have it.
 
@@ -378,7 +353,8 @@ BY_EFFECTS: Final[tuple[Callable[[BrakeCase], Held | None], ...]] = (
     _silent,
     _master,
     _occupied,
-    _unproven,
+    unproven,
+    not_permitted,
     _candidate_pool,
     _most_waiting,
     _stopped,

@@ -20,6 +20,7 @@ from ganeti_steward.plugins.model.incident import (
     CLOSED_TAG,
     DEAD,
     DONE_TAG,
+    FENCE_TAG,
     LEAVING,
     READY_TAG,
     STOPPED_TAG,
@@ -250,7 +251,7 @@ def _report_unknown_tags(ledger: Ledger) -> None:
     known |= {f"{STOPPED_TAG}{uuid}" for uuid in ledger.world.nodes}
     for node in ledger.world.cluster.nodes:
         for tag in sorted({*node.tags} - known):
-            if tag.startswith((CANCEL_TAG, CLOSED_TAG, DONE_TAG, STOPPED_TAG)):
+            if tag.startswith((CANCEL_TAG, CLOSED_TAG, DONE_TAG, FENCE_TAG, STOPPED_TAG)):
                 ledger.hold(node.name, "unknown", f"tag {tag} names no incident")
         _report_stale_word(ledger, node)
 

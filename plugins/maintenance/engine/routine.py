@@ -13,7 +13,7 @@ from ganeti_steward.core.model.opcodes import REPLACE_DISKS, Job
 from ganeti_steward.plugins.maintenance.config import OBSERVE
 from ganeti_steward.plugins.maintenance.effects import effects_of
 from ganeti_steward.plugins.maintenance.engine import brakes, effect_brakes
-from ganeti_steward.plugins.maintenance.engine.brake_case import BrakeCase, braked
+from ganeti_steward.plugins.maintenance.engine.brake_case import BrakeCase, braked, held_task
 from ganeti_steward.plugins.maintenance.engine.decision import Lasting, RoutineStarted, routine_name
 from ganeti_steward.plugins.maintenance.engine.ledger import Ledger
 from ganeti_steward.plugins.maintenance.engine.reservations import Reservations
@@ -64,7 +64,7 @@ def _under_repair(case: RoutineCase) -> Held | None:
     )
     if not busy:
         return None
-    sentence = f"an incident is active on {', '.join(busy)}; {effect_brakes.held_task(case)}"
+    sentence = f"an incident is active on {', '.join(busy)}; {held_task(case)}"
     return braked(case, "under-repair", sentence)
 
 
@@ -81,7 +81,7 @@ def _failed_target(case: RoutineCase) -> Held | None:
     )
     if not found:
         return None
-    sentence = f"{', '.join(found)}; {effect_brakes.held_task(case)}"
+    sentence = f"{', '.join(found)}; {held_task(case)}"
     return braked(case, "failed-target", sentence)
 
 
@@ -96,7 +96,7 @@ def _unmovable(case: RoutineCase) -> Held | None:
     )
     if not found:
         return None
-    sentence = f"{'; '.join(found)}; {effect_brakes.held_task(case)}"
+    sentence = f"{'; '.join(found)}; {held_task(case)}"
     return braked(case, "unmovable", sentence)
 
 
@@ -110,7 +110,7 @@ def _record(case: RoutineCase) -> Held | None:
     )
     if not faults:
         return None
-    return braked(case, "record", f"{'; '.join(faults)}; {effect_brakes.held_task(case)}")
+    return braked(case, "record", f"{'; '.join(faults)}; {held_task(case)}")
 
 
 #: No task: it uses nothing.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from ganeti_steward.core.errors import few
 from ganeti_steward.core.model.cluster import Instance
 from ganeti_steward.core.model.finding import EVACUATE_FAILOVER, EVACUATIONS
-from ganeti_steward.plugins.maintenance.config import OFFLINE
+from ganeti_steward.plugins.maintenance.config import FENCE_OFF, OFFLINE
 from ganeti_steward.plugins.maintenance.engine.copies import COPIED, may_lose_writes
 from ganeti_steward.plugins.maintenance.engine.dead_nodes import sign_of_life
 from ganeti_steward.plugins.maintenance.repairs.attempts import retry
@@ -198,4 +198,4 @@ def _power(case: Evacuation) -> Task | None:
 
 
 def _may_power_off(case: Evacuation) -> bool:
-    return case.settings.power_off and case.incident.action in (EVACUATE_FAILOVER, DEAD)
+    return case.settings.fence != FENCE_OFF and case.incident.action in (EVACUATE_FAILOVER, DEAD)

@@ -291,6 +291,7 @@ def test_report(disk: Site) -> None:
         "node_name": "node1.example.com",
         "daemon": {},
         "drbd_peers": [],
+        "unreached": None,
         "volume_groups": None,
         "unknown": [{"source": "disk", "reason": "no answer"}],
         "not_applicable": [],

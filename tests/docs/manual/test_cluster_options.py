@@ -46,6 +46,7 @@ ARGUMENTS: Final = {
     "group-evacuate": "GROUP",
     "incident ack": "5b0c9f7e",
     "incident cancel": "5b0c9f7e",
+    "incident fence": "5b0c9f7e",
     "incident confirm": "5b0c9f7e",
     "incident list": "",
     "incident show": "5b0c9f7e",

@@ -37,6 +37,8 @@ repair = true
 repair-again-after = 0
 lock-memory = false
 """
+#: The daemon switches nodes off, by the out-of-band program of Ganeti.
+FENCING: Final = 'fence = "act"\n'
 DAEMON_SECTION: Final = """
 [maintd]
 report-max-age = 3600

@@ -73,6 +73,7 @@ class Agent:
         report: Row = {"node": self._node, "timestamp": now, "data": data}
         report["boot_id"] = f"{self._node} {self._world.ganeti.boots[self._node]}"
         report["drbd_peers"] = self._world.ganeti.linked(self._node)
+        report["unreached"] = self._world.unreached(self._node)
         kind = self._world.faults.of_report(self._node)
         if kind == "lost":
             raise StewardError(f"the agent of {self._node} has not answered within 10 s")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from fault_world.causes import control, hardware, others, people
 from fault_world.faults import SURPRISES
 from fault_world.plugins import PLUGIN_FAULTS
-from ganeti_steward.plugins.model.incident import CANCEL_TAG, OPT_OUT_TAG, STOPPED_TAG
+from ganeti_steward.plugins.model.incident import CANCEL_TAG, FENCE_TAG, OPT_OUT_TAG, STOPPED_TAG
 
 if TYPE_CHECKING:
     from fault_world.faults import Fault
@@ -35,7 +35,7 @@ _JUMPS: Final = ("-86400", "-3600", "-30", "-2", "2", "30", "3600", "86400")
 #: All of them, and none is done.
 _NEVER: Final = "1,never"
 _REQUESTS: Final = ("stop", "refuse", "stop,power", "refuse,command:reboot")
-_TAGS: Final = (CANCEL_TAG, STOPPED_TAG, OPT_OUT_TAG)
+_TAGS: Final = (CANCEL_TAG, FENCE_TAG, STOPPED_TAG, OPT_OUT_TAG)
 
 KINDS: Final[Mapping[str, Kind]] = {
     "falls-ill": Kind(hardware.falls_ill, 6, "node", (60, 1800), _ILL),
@@ -47,6 +47,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     "disk-full": Kind(hardware.disk_full, 0.7, "node", (60, 1800)),
     "resync-stalls": Kind(control.lasting, 0.7, "", (60, 1800)),
     "clock-jumps": Kind(hardware.clock_jumps, 0.5, "node", (0, 0), _JUMPS),
+    "path-cut": Kind(hardware.path_cut, 0.4, "node", (300, 3600)),
     "cut-off": Kind(hardware.cut_off, 0.7, "node", (30, 900)),
     "network-cut": Kind(hardware.network_cut, 0.7, "node", (30, 1800)),
     "wrong-reports": Kind(control.lasting, 1, "node", (60, 1800), ("lost", "old", "forged")),

@@ -96,6 +96,8 @@ class World:
         """how long operations of jobs take, as a share of their usual time"""
         self.isolated: set[str] = set()
         """names of nodes that reach no other"""
+        self.cut_paths: dict[frozenset[str], int] = {}
+        """two nodes that do not reach each other, though others reach both -> since when, ns"""
         self.reaches_agents: set[str] = set()
         """those of them that reach the node agents of others"""
         needed = alone(seed)
@@ -145,7 +147,15 @@ class World:
     def reach(self, one: str, other: str) -> bool:
         """Whether two nodes reach each other."""
         up = not {one, other} & self.ganeti.off
-        return up and (one == other or not {one, other} & self.isolated)
+        cut = {one, other} & self.isolated or frozenset({one, other}) in self.cut_paths
+        return up and (one == other or not cut)
+
+    def unreached(self, node: str) -> list[str] | None:
+        """What a node reports of those whose machines do not answer it: their addresses."""
+        others = [row for row in self.ganeti.nodes if row["name"] != node]
+        found = sorted(row["pip"] for row in others if not self.reach(node, row["name"]))
+        witness = self.ganeti.node(node)["master_candidate"]
+        return found if witness and len(found) < len(others) else None
 
     def reach_agent(self, one: str, other: str) -> bool:
         """Whether a node reaches the node agent of another."""

@@ -20,6 +20,7 @@ from ganeti_steward.plugins.model.incident import (
 
 from ...cluster import tagged, until
 from ..maintained_lab import MaintainedLab
+from ..node_files import FENCING
 from .breaking import power_program
 from .findings import all_well, during, ignores_consistency, says
 from .watched import Runs
@@ -67,7 +68,7 @@ def test_a_dead_node_is_switched_off_and_its_instances_come_back(
 ) -> None:
     lab = maintained
     lab.place(EXT)
-    with lab.daemon(f"{SETTINGS}power-off = true"), without_power(lab, NODE):
+    with lab.daemon(f"{SETTINGS}{FENCING}"), without_power(lab, NODE):
         until(lambda: runs.now("inst1.lab") not in ([], [NODE]))
         incident = lab.ended(NODE, COMPLETED)
         assert incident.action == DEAD
@@ -89,7 +90,7 @@ def test_a_cut_off_node_that_cannot_be_switched_off_keeps_its_instances(
     lab.place(EXT)
     with power_program(lab) as folder, unreachable(lab, NODE):
         (folder / NODE).write_text(f"{how}\n")
-        with lab.daemon(f"{SETTINGS}power-off = true"):
+        with lab.daemon(f"{SETTINGS}{FENCING}"):
             until(lambda: "OP_OOB_COMMAND" in lab.operations(lab.incident(NODE)))
             incident = lab.incident(NODE)
             says(lab, NODE, incident.stopped_tag)
@@ -107,7 +108,7 @@ def test_the_first_to_come_back_take_the_room(maintained: MaintainedLab, runs: R
         tagged("instance", "inst3.lab", RESTART_FIRST),
         tagged("instance", "inst4.lab", RESTART_NEVER),
     )
-    with lab.daemon(f"{SETTINGS}power-off = true\nmoves-at-once = 1"), without_power(lab, NODE):
+    with lab.daemon(f"{SETTINGS}{FENCING}moves-at-once = 1"), without_power(lab, NODE):
         until(lambda: runs.now("inst1.lab") not in ([], [NODE]))
         incident = lab.ended(NODE, FAILED)
         assert RESTART_NEVER in incident.note

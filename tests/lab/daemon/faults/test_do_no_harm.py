@@ -12,7 +12,7 @@ from ganeti_steward.plugins.model.incident import COMPLETED, FAILED
 
 from ...cluster import op, tagged, until
 from ..maintained_lab import MaintainedLab
-from ..node_files import FAILOVER
+from ..node_files import FAILOVER, FENCING
 from .breaking import isolated, no_targets, power_program, without_noded
 from .findings import (
     all_well,
@@ -160,7 +160,7 @@ def test_the_node_is_powered_off_first(maintained: MaintainedLab, runs: Runs) ->
     lab = maintained
     lab.place(EXT)
     lab.report(NODE, FAILOVER)
-    with power_program(lab), without_noded(lab, NODE), lab.daemon("power-off = true"):
+    with power_program(lab), without_noded(lab, NODE), lab.daemon(FENCING):
         until(lambda: runs.now("inst1.lab") in (["node1.lab"], ["node3.lab"]))
         incident = lab.incident(NODE)
     ran = lab.operations(incident)
@@ -181,7 +181,7 @@ def test_a_power_program_that_does_not_do_it(
     lab.report(NODE, FAILOVER)
     with power_program(lab) as folder, without_noded(lab, NODE):
         (folder / NODE).write_text(f"{how}\n")
-        with lab.daemon("power-off = true"):
+        with lab.daemon(FENCING):
             until(lambda: "power-off" in oob(lab))
             incident = lab.incident(NODE)
             says(lab, NODE, f"{STOPPED}{incident.uuid}")
@@ -196,7 +196,7 @@ def test_the_power_goes_later_than_the_answer(maintained: MaintainedLab, runs: R
     lab.report(NODE, FAILOVER)
     with power_program(lab) as folder, without_noded(lab, NODE):
         (folder / NODE).write_text("late\n")
-        with lab.daemon("power-off = true"):
+        with lab.daemon(FENCING):
             until(lambda: runs.now("inst1.lab") in (["node1.lab"], ["node3.lab"]))
 
 

@@ -122,6 +122,31 @@ def test_ack_of_what_goes_on_names_cancel(call: Call) -> None:
     assert f"To end it: gnt-steward incident cancel {PENDING.uuid}" in " ".join(done.err.split())
 
 
+@pytest.mark.parametrize("action", ["dead", "evacuate-failover"])
+def test_fence_permits_that_a_node_is_switched_off(
+    front: Front, tmp_path: Path, action: str
+) -> None:
+    dead = PENDING._replace(action=action)
+    cluster = Recorded([dead])
+    with cluster.reached(tmp_path, "luxi") as options:
+        done = front("incident", "fence", dead.uuid, *options)
+    assert done.status == 0
+    assert [tags for _, _, tags in cluster.done] == [[f"maintd:fence:{dead.uuid}"]]
+    assert f"Set maintd:fence:{dead.uuid} on node1.lab; " in done.out
+
+
+@pytest.mark.parametrize("one", [PENDING, READY._replace(action="dead")])
+def test_fence_refuses_what_switches_nothing_off(
+    front: Front, tmp_path: Path, one: Incident
+) -> None:
+    cluster = Recorded([one])
+    with cluster.reached(tmp_path, "luxi") as options:
+        done = front("incident", "fence", one.uuid, *options)
+    assert (done.status, cluster.done) == (1, [])
+    sentence = f"incident {one.uuid} ({one.action}, {one.status}) switches no node off"
+    assert sentence in " ".join(done.err.split())
+
+
 @pytest.mark.parametrize("name", ["node3.lab", "node3"])
 def test_by_the_name_of_the_node(cluster: Recorded, call: Call, name: str) -> None:
     assert call("ack", name).status == 0

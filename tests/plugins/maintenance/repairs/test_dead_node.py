@@ -26,16 +26,19 @@ DOWN: Final = (
 )
 OFF: Final = [out_of_band("n2", "power-off"), out_of_band("n2", "power-status")]
 ADDRESS: Final = "198.51.100.2"
+PRIMARY: Final = "192.0.2.102"
+OTHER: Final = "192.0.2.104"
 
 
-def healthy(*linked: str) -> Reported:
-    return Reported(b'{"status":"Ok"}', "Ok", "", NOW, linked=linked)
+def healthy(*linked: str, unreached: tuple[str, ...] | None = (PRIMARY,)) -> Reported:
+    return Reported(b'{"status":"Ok"}', "Ok", "", NOW, linked=linked, unreached=unreached)
 
 
 def dying(*instances: Any, **settings: Any) -> Evacuated:
     """``n2`` has just died; the others are healthy, and DRBD of none is connected to it."""
-    nodes = [node(f"n{at}", master=at == 1) for at in range(1, 6)]
-    nodes[1] = changed(nodes[1], secondary_ip=ADDRESS)
+    nodes = [node(f"n{at}", master=at == 1, master_candidate=True) for at in range(1, 6)]
+    nodes[1] = changed(nodes[1], primary_ip=PRIMARY, secondary_ip=ADDRESS)
+    nodes[3] = changed(nodes[3], primary_ip=OTHER)
     seen: dict[str, Observation] = {f"n{at}": healthy() for at in (1, 3, 4, 5)}
     start = world(nodes, instances or DOWN, observations={**seen, "n2": GONE})
     cluster = Evacuated(start, dead_after=LIMIT, most_nodes=5, most_waiting=5, **settings)
@@ -86,7 +89,7 @@ def test_it_is_noted_after_the_limit_and_names_what_is_down() -> None:
 
 
 def test_it_is_never_noted_without_a_limit() -> None:
-    cluster = dying(power_off=True)
+    cluster = dying(fence="act")
     cluster.config = cluster.config._replace(dead_after=0)
     for _ in range(5):
         cluster.round(600)
@@ -112,7 +115,7 @@ def lives(cluster: Evacuated, sign: str) -> None:
 
 @pytest.mark.parametrize("sign", LIFE)
 def test_what_shows_any_life_is_not_dead(sign: str) -> None:
-    cluster = dying(power_off=True)
+    cluster = dying(fence="act")
     lives(cluster, sign)
     for _ in range(5):
         cluster.round(600)
@@ -120,7 +123,7 @@ def test_what_shows_any_life_is_not_dead(sign: str) -> None:
 
 
 def test_it_is_forgotten_when_a_later_report_shows_a_connection() -> None:
-    cluster = dying(power_off=True)
+    cluster = dying(fence="act")
     cluster.config = cluster.config._replace(dead_after=30)
     observe(cluster, "n3", healthy(ADDRESS))
     cluster.round()
@@ -143,7 +146,9 @@ def test_it_is_forgotten_as_soon_as_it_shows_life(sign: str) -> None:
 
 
 def test_several_are_not_noted() -> None:
-    cluster = dying(power_off=True)
+    cluster = dying(fence="act")
+    for name in ("n1", "n3", "n5"):
+        observe(cluster, name, healthy(unreached=(PRIMARY, OTHER)))
     observe(cluster, "n4", GONE)
     cluster.dies("n4")
     for _ in range(5):
@@ -156,7 +161,7 @@ def test_several_are_not_noted() -> None:
 
 
 def test_one_that_drbd_is_connected_to_runs() -> None:
-    cluster = dying(power_off=True)
+    cluster = dying(fence="act")
     observe(cluster, "n3", healthy("198.51.100.9", ADDRESS))
     for _ in range(5):
         cluster.round(600)
@@ -189,7 +194,7 @@ def test_what_an_incident_explains_is_not_noted_again(
 
 
 def test_it_is_switched_off_and_everything_comes_back() -> None:
-    cluster = dying(power_off=True)
+    cluster = dying(fence="act")
     cluster.round()
     cluster.round(LIMIT)
     assert cluster.jobs == []  # it is noted first
@@ -211,7 +216,7 @@ def test_the_word_of_an_admin() -> None:
 
 
 def test_no_more_nodes_are_switched_off_than_may_be_out_of_service() -> None:
-    cluster = dying(power_off=True)
+    cluster = dying(fence="act")
     cluster.config = cluster.config._replace(most_waiting=1)
     ended = incident("n4", status=COMPLETED, demoted=("n4",), tagged=True)
     tags = frozenset({ended.ready_tag})
@@ -225,7 +230,7 @@ def test_no_more_nodes_are_switched_off_than_may_be_out_of_service() -> None:
 
 
 def test_nothing_is_done_before_a_new_daemon_has_polled_it() -> None:
-    cluster = dying(power_off=True)
+    cluster = dying(fence="act")
     cluster.round()
     cluster.round(LIMIT)
     cluster.node("n2", tags=frozenset({cluster.incident.stopped_tag}))
@@ -250,7 +255,7 @@ def test_nothing_is_done_before_a_new_daemon_has_polled_it() -> None:
     ],
 )
 def test_nothing_is_switched_off_while_a_peer_may_be_connected(peer: Observation) -> None:
-    cluster = dying(power_off=True)
+    cluster = dying(fence="act")
     observe(cluster, "n3", peer)
     cluster.round()
     for _ in range(5):
@@ -264,7 +269,7 @@ def test_nothing_is_switched_off_while_a_peer_may_be_connected(peer: Observation
 
 def test_a_report_from_before_the_peer_has_noticed_does_not_count() -> None:
     """The clock of the peer may be 150 s ahead."""
-    cluster = dying(power_off=True)
+    cluster = dying(fence="act")
     cluster.config = cluster.config._replace(dead_after=30)
     cluster.round()
     for _ in range(20):
@@ -273,6 +278,95 @@ def test_a_report_from_before_the_peer_has_noticed_does_not_count() -> None:
     cluster.round(10)
     cluster.round(10)
     assert cluster.jobs[0] == OFF
+
+
+#: What a candidate reports of n2: its machine does not answer, it does, it did not look.
+_UNSEEN: Final = healthy()
+_SEEN: Final = healthy(unreached=("192.0.2.109",))
+_UNKNOWN: Final = healthy(unreached=None)
+
+
+@pytest.mark.parametrize(
+    ("candidates", "offs"),
+    [
+        # Without n2: the master has seen its silence itself.
+        ({}, True),
+        ({"n4": _UNKNOWN}, True),
+        ({"n3": _UNKNOWN, "n4": _UNKNOWN}, False),
+        ({"n3": _UNKNOWN, "n4": _UNKNOWN, "n5": _UNKNOWN}, False),
+        ({"n3": _UNKNOWN, "n4": Silent(NOW, "refused"), "n5": Refused(NOW, "old")}, False),
+        ({"n5": _SEEN}, False),
+        ({"n1": _SEEN}, True),
+    ],
+)
+def test_a_majority_of_the_candidates_has_to_miss_it(
+    candidates: dict[str, Observation], offs: bool
+) -> None:
+    cluster = dying(DOWN[1], fence="act")
+    cluster.round()
+    for name, found in candidates.items():
+        observe(cluster, name, found)
+    for _ in range(4):
+        cluster.round(LIMIT)
+    assert (OFF in cluster.jobs) == offs
+
+
+def test_candidates_that_are_out_of_service_have_no_vote() -> None:
+    cluster = dying(DOWN[1], fence="act")
+    for name in ("n3", "n4", "n5"):
+        observe(cluster, name, _UNKNOWN)
+    cluster.round()
+    for _ in range(3):
+        cluster.round(LIMIT)
+    (sentence,) = cluster.sentences("silent")
+    assert sentence.startswith(
+        "only 1 of 4 other master candidates are known not to reach n2, which is no majority: no "
+        "report of n3, n4, n5 that says so was made since it fell silent"
+    )
+    cluster.now = with_node(cluster.now, "n3", offline=True)
+    cluster.now = with_node(cluster.now, "n4", master_candidate=False)
+    observe(cluster, "n5", _UNSEEN)
+    cluster.round()
+    assert cluster.jobs == [OFF]
+
+
+def test_one_that_another_candidate_reaches_is_not_noted() -> None:
+    cluster = dying(fence="act")
+    observe(cluster, "n5", _SEEN)
+    for _ in range(5):
+        cluster.round(600)
+    assert (dead(cluster), cluster.jobs) == ([], [])
+    (sentence,) = cluster.sentences("silent")
+    assert sentence == "nothing of n2 answers, but n2 runs: its machine answers n5"
+
+
+def test_a_person_permits_it() -> None:
+    cluster = dying(fence="confirm")
+    cluster.round()
+    for _ in range(3):
+        cluster.round(LIMIT)
+    assert (dead(cluster), cluster.jobs) == ([NOTED], [])
+    (sentence,) = cluster.sentences("fence")
+    uuid = cluster.incident.uuid
+    assert sentence.startswith(f"gnt-steward incident fence {uuid} permits it, or a person does it")
+    cluster.node("n2", tags=frozenset({f"maintd:fence:{uuid_of('n2')}"}))
+    cluster.round()
+    assert cluster.jobs == []
+    cluster.node("n2", tags=frozenset({f"maintd:fence:{uuid}"}))
+    assert cluster.run(seconds=1).status == COMPLETED
+    assert cluster.jobs[0] == OFF
+
+
+def test_what_a_person_permits_needs_the_same_proof() -> None:
+    cluster = dying(fence="confirm")
+    cluster.round()
+    cluster.round(LIMIT)
+    cluster.node("n2", tags=frozenset({cluster.incident.fence_tag}))
+    observe(cluster, "n4", GONE)
+    cluster.dies("n4")
+    for _ in range(3):
+        cluster.round(LIMIT)
+    assert (dead(cluster), cluster.jobs) == ([NOTED], [])
 
 
 @pytest.mark.parametrize("status", [FAILED, COMPLETED, CANCELED])
@@ -296,7 +390,7 @@ def test_it_is_noted_again_only_if_it_answered_since_the_last_time(status: str, 
 
 
 def test_another_one_falls_silent_before_it_is_switched_off() -> None:
-    cluster = dying(power_off=True)
+    cluster = dying(fence="act")
     cluster.round()
     cluster.round(LIMIT)
     observe(cluster, "n4", GONE)
@@ -309,7 +403,7 @@ def test_another_one_falls_silent_before_it_is_switched_off() -> None:
 
 @pytest.mark.parametrize("sign", LIFE)
 def test_it_answers_again_after_the_repair_was_begun(sign: str) -> None:
-    cluster = dying(power_off=True)
+    cluster = dying(fence="act")
     cluster.outcome = lambda job: "the controller does not answer"
     cluster.round()
     cluster.round(LIMIT)
@@ -329,7 +423,7 @@ def test_it_answers_again_after_the_repair_was_begun(sign: str) -> None:
 
 def test_only_copies_that_were_in_sync_are_started() -> None:
     both = [instance(name, "n2", "n3", status="ERROR_nodedown") for name in ("new", "old")]
-    cluster = dying(*both, power_off=True)
+    cluster = dying(*both, fence="act")
     cluster.disks("old", "disk/0 has lost its connection")
     cluster.round()
     cluster.round(LIMIT)
@@ -343,7 +437,7 @@ def test_only_copies_that_were_in_sync_are_started() -> None:
 
 
 def test_the_check_of_a_node_that_was_ill_does_not_count() -> None:
-    cluster = dying(DOWN[0], power_off=True)
+    cluster = dying(DOWN[0], fence="act")
     ill = incident("n2", "evacuate")
     cluster.now = cluster.now._replace(incidents={ill.uuid: ill})
     cluster.round()
@@ -362,7 +456,7 @@ def test_the_check_of_a_node_that_was_ill_does_not_count() -> None:
 def test_only_uninterrupted_silence_of_one_node_has_it_switched_off(seed: int) -> None:
     """In any order of what is seen of it, of a peer and of another node."""
     rng = random.Random(seed)
-    cluster, since, off = dying(power_off=True), NOW, 0
+    cluster, since, off = dying(fence="act"), NOW, 0
     for _ in some(range(60)):
         cluster.now = with_node(cluster.now, "n2", missing=HYPERVISOR_FIGURES)
         observe(cluster, "n2", GONE)
@@ -370,6 +464,8 @@ def test_only_uninterrupted_silence_of_one_node_has_it_switched_off(seed: int) -
         cluster.now = with_node(cluster.now, "n4", missing=())
         linked = rng.random() < 0.1
         observe(cluster, "n3", healthy(ADDRESS) if linked else healthy())
+        reached = rng.random() < 0.1
+        observe(cluster, "n5", _SEEN if reached else _UNSEEN)
         sign = rng.choice([*LIFE]) if rng.random() < 0.1 else ""
         if sign:
             lives(cluster, sign)
@@ -383,7 +479,7 @@ def test_only_uninterrupted_silence_of_one_node_has_it_switched_off(seed: int) -
         since = now if sign else since
         if OFF in cluster.jobs[before:]:
             off += 1
-            assert (sign, linked, other) == ("", False, False)
+            assert (sign, linked, reached, other) == ("", False, False, False)
             assert now - since >= (LIMIT - 60) * SECOND
             break
     assert off <= 1

@@ -189,7 +189,7 @@ def power(answer: object) -> Any:
 
 
 def test_the_node_is_switched_off_and_its_status_counts() -> None:
-    cluster = evacuated(FAILOVER, shared("a"), power_off=True)
+    cluster = evacuated(FAILOVER, shared("a"), fence="act")
     cluster.dies("n1")
     cluster.outcome = power([0, {"powered": False}])
     assert cluster.run().status == COMPLETED
@@ -203,7 +203,7 @@ def test_the_node_is_switched_off_and_its_status_counts() -> None:
     [[0, {"powered": True}], [0, None], [2, None], [0, {"powered": None}], [0, "off"], None],
 )
 def test_a_program_that_switches_nothing_off(answer: object) -> None:
-    cluster = evacuated(FAILOVER, shared("a"), power_off=True)
+    cluster = evacuated(FAILOVER, shared("a"), fence="act")
     cluster.dies("n1")
     cluster.outcome = power(answer)
     for _ in range(10):
@@ -215,7 +215,7 @@ def test_a_program_that_switches_nothing_off(answer: object) -> None:
 
 
 def test_an_out_of_band_job_that_fails() -> None:
-    cluster = evacuated(FAILOVER, shared("a"), power_off=True)
+    cluster = evacuated(FAILOVER, shared("a"), fence="act")
     cluster.dies("n1")
     cluster.outcome = lambda job: "no such program"
     for _ in range(10):
@@ -225,7 +225,7 @@ def test_an_out_of_band_job_that_fails() -> None:
 
 
 def test_only_evacuate_failover_switches_a_node_off() -> None:
-    cluster = evacuated("evacuate", shared("a"), power_off=True)
+    cluster = evacuated("evacuate", shared("a"), fence="act")
     cluster.dies("n1")
     cluster.round()
     assert not cluster.jobs
@@ -233,7 +233,7 @@ def test_only_evacuate_failover_switches_a_node_off() -> None:
 
 def test_the_status_is_queried_again_after_a_while() -> None:
     """It may have been switched on again."""
-    cluster = evacuated(FAILOVER, shared("a"), shared("b"), power_off=True, moves_at_once=1)
+    cluster = evacuated(FAILOVER, shared("a"), shared("b"), fence="act", moves_at_once=1)
     cluster.dies("n1")
     cluster.outcome = power([0, {"powered": False}])
     for _ in range(3):

@@ -122,6 +122,18 @@ def network_cut(world: World, fault: Fault) -> None:
     cut_off(world, fault)
 
 
+def path_cut(world: World, fault: Fault) -> None:
+    """The master and a node do not reach each other; the other nodes reach both."""
+    noded_hangs(world, fault)
+    path = frozenset({world.ganeti.master, fault.subject})
+    world.cut_paths[path] = world.clock.now
+    world.clock.after(fault.lasts, partial(_path_is_back, world, path))
+
+
+def _path_is_back(world: World, path: frozenset[str]) -> None:
+    world.cut_paths.pop(path, None)
+
+
 def cut_off(world: World, fault: Fault) -> None:
     """A node reaches no other node."""
     world.isolated.add(fault.subject)

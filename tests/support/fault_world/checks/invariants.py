@@ -16,7 +16,8 @@ INVARIANTS: Final[Mapping[str, str]] = {
     "for hold-time.",
     "dead": "The repair of a node of which nothing answers is begun only after its agent has not "
     "answered for dead-after. It is not switched off while another node has a DRBD connection to "
-    "it, and nothing leaves it before it is marked offline.",
+    "it, while other master candidates reach it, or before a person permits it where fence is "
+    "confirm, and nothing leaves it before it is marked offline.",
     "one-master": "A daemon whose node is not the master any more hands nothing over after the "
     "next vote.",
     "accepted": "A record that a daemon has written, and no one else has changed since, "

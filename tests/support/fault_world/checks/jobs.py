@@ -30,6 +30,8 @@ Require = Callable[[str, bool, str], None]
 _GOOD_FOR: Final = 180.0
 #: MiB that placement leaves for a node itself with the hypervisor kvm, whatever it needs.
 _NODE_MEMORY: Final = 4096
+#: ns after which all that daemons know of a node was reported since only the master lost it.
+_LONG: Final = 400 * SECOND
 #: As many jobs that have ended are kept.
 _KEPT: Final = 50
 
@@ -229,6 +231,18 @@ class Jobs:
         rows = self._world.ganeti.instances
         return {row["name"] for row in rows if seen.primaries.get(row["name"]) != row["pnode"]}
 
+    def _seen_by_others(self, node: str) -> bool:
+        """Whether for long only the master has not reached a node, and other candidates do."""
+        world, master = self._world, self._world.ganeti.master
+        since = world.cut_paths.get(frozenset({node, master}))
+        witnesses = [
+            row["name"]
+            for row in world.ganeti.nodes
+            if row["master_candidate"] and not row["offline"] and row["name"] not in (node, master)
+        ]
+        reached = any(world.reach(one, node) for one in witnesses)
+        return reached and since is not None and world.clock.now - since > _LONG
+
     def _out_of_service(self, own: OwnJob, effect: Effect, seen: Seen, text: str) -> None:
         if not effect.out:
             return
@@ -236,10 +250,14 @@ class Jobs:
         self._require("reported", grounds, text)
         record = self._world.checks.records.get(own.incident, {})
         by_itself = record.get("action") in (EVACUATE_FAILOVER, DEAD)
-        switched = self._world.settings.power_off and by_itself
+        switched = self._world.settings.fence != "off" and by_itself
+        if effect.powered and by_itself and self._world.settings.fence == "confirm":
+            permitted = own.incident in seen.permitted
+            self._require("dead", permitted, f"{text}, which no person has permitted")
         if effect.powered and record.get("action") == DEAD:
             linked = self._world.ganeti.linked(own.node)
             self._require("dead", not linked, f"{text} while DRBD of it is connected to {linked}")
+            self._require("dead", not self._seen_by_others(own.node), f"{text}, which others reach")
         if effect.powered and (record.get("maintenance") or {}).get("work") == "power":
             self._world.checks.reboots.requested(own.node, seen)
             switched = True

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fault_world.checks.candidates import Pool, pool
 from ganeti_steward.plugins.maintenance.pause import pause_reason
-from ganeti_steward.plugins.model.incident import CANCEL_TAG, OPT_OUT_TAG, STOPPED_TAG
+from ganeti_steward.plugins.model.incident import CANCEL_TAG, FENCE_TAG, OPT_OUT_TAG, STOPPED_TAG
 
 if TYPE_CHECKING:
     from fault_world.world import World
@@ -54,6 +54,8 @@ class Seen(NamedTuple):
     """uuids of the incidents that a person cancels by a tag"""
     confirmed: frozenset[str]
     """uuids of the incidents whose node is off by a person's tag, or was before or after"""
+    permitted: frozenset[str]
+    """uuids of the incidents whose node a person permits to be switched off, likewise"""
 
 
 def seen(world: World, records: Mapping[str, Row]) -> Seen:
@@ -87,17 +89,18 @@ def seen(world: World, records: Mapping[str, Row]) -> Seen:
         frozenset((name, node) for name, on in ganeti.runs.items() for node in on),
         pool(ganeti),
         frozenset(tag.removeprefix(CANCEL_TAG) for tag in tags if tag.startswith(CANCEL_TAG)),
-        _confirmed(world),
+        _tagged(world, STOPPED_TAG),
+        _tagged(world, FENCE_TAG),
     )
 
 
-def _confirmed(world: World) -> frozenset[str]:
-    """By tags of the nodes that the incidents belong to."""
+def _tagged(world: World, word: str) -> frozenset[str]:
+    """The incidents for which their node has this tag."""
     tags = {row["uuid"]: row["tags"] for row in world.ganeti.nodes}
     return frozenset(
         uuid
         for uuid, record in world.checks.records.items()
-        if f"{STOPPED_TAG}{uuid}" in tags.get(record["node"], ())
+        if f"{word}{uuid}" in tags.get(record["node"], ())
     )
 
 
@@ -154,4 +157,5 @@ def both(before: Seen, after: Seen) -> Seen:
         ),
         before.canceled & after.canceled,
         before.confirmed | after.confirmed,
+        before.permitted | after.permitted,
     )

@@ -105,7 +105,7 @@ def _settings(random: Random, nodes: int) -> Maintd:
         command_time_limit=600,
         return_limit=random.choice((600, 1800)),
         dead_after=random.choice((0, 60, 300)),
-        power_off=random.random() < 0.4,
+        fence=random.choice(("off", "off", "confirm", "act", "act")),
         failover_unsynced=random.random() < 0.3,
         final_role=random.choice(("offline", "drained")),
         hold_creations=random.random() < 0.4,

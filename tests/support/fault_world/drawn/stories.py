@@ -312,6 +312,10 @@ STORIES: Final[Mapping[str, Sequence[Event]]] = {
         Event("agent-silent", (60, 100), PEER, 1800),
         Event("network-cut", (0, 60), NODE, 1800),
     ),
+    "dead for the master alone": (
+        Event("disk-degrades", (30, 40), COPIES),
+        Event("path-cut", (10, 60), NODE, 1800),
+    ),
     "dead but for its machine": (
         Event("agent-silent", (60, 100), NODE, 1800),
         Event("noded-hangs", (0, 5), NODE, 1800),
@@ -348,8 +352,8 @@ class Alone(NamedTuple):
     """of the daemon"""
 
 
-_SWITCHES_OFF: Final = {"power_off": True, "hold_time": 0}
-_DEAD: Final = {"dead_after": 60, "power_off": True, "poll_interval": 15}
+_SWITCHES_OFF: Final = {"fence": "act", "hold_time": 0}
+_DEAD: Final = {"dead_after": 60, "fence": "act", "poll_interval": 15}
 _REPAIRED: Final = {"routine": ("harep",), "failover_unsynced": False}
 #: Story -> what it needs.
 ALONE: Final[Mapping[str, Alone]] = {
@@ -380,6 +384,7 @@ ALONE: Final[Mapping[str, Alone]] = {
     "dead, and comes back": Alone(0.4, _DEAD),
     "dead for all that is known, and runs": Alone(0.3, _DEAD),
     "dead for all that is known, and its peers are silent": Alone(0.3, _DEAD),
+    "dead for the master alone": Alone(0.4, _DEAD),
     "dead but for its machine": Alone(0.4, _DEAD),
     "dead for all that is known, and back": Alone(0.5, _DEAD),
     "dead one after the other": Alone(0.3, _DEAD),
