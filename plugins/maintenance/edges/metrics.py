@@ -16,7 +16,7 @@ from ganeti_steward.plugins.maintenance.edges.status import (
     Status,
     observation_word,
 )
-from ganeti_steward.plugins.model.incident import STATES
+from ganeti_steward.plugins.model.incident import DEAD, STATES
 
 #: The type of the text, for HTTP.
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
@@ -59,6 +59,9 @@ def _of_the_cluster(status: Status) -> Iterator[Metric]:
         text = "Incidents by status; acknowledged: nothing is left to be done."
         states = Counter(one.state_name for one in status.incidents)
         yield _by_label(GaugeMetricFamily, "incidents", text, "status", states, STATES)
+        dead = {one.node for one in status.incidents if one.active and one.action == DEAD}
+        text = "Nodes of which nothing answers, by their incidents that have not ended."
+        yield _value("nodes_dead", text, len(dead))
     observed = Counter(
         observation_word(status.poll.observations.get(uuid)) for uuid in status.nodes
     )

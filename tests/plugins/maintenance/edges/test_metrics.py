@@ -8,10 +8,11 @@ import pytest
 from paths import ROOT
 from prometheus_client.parser import text_string_to_metric_families
 from statuses import DONE, NOW, STATUS
+from worlds import incident
 
 from ganeti_steward.plugins.maintenance.edges import answers, metrics, poll
 from ganeti_steward.plugins.maintenance.edges.status import Status
-from ganeti_steward.plugins.model.incident import MAINTENANCE, STATES
+from ganeti_steward.plugins.model.incident import COMPLETED, DEAD, MAINTENANCE, STATES
 from ganeti_steward.plugins.model.task import Held
 
 PAGE = (ROOT / "docs" / "reference" / "maintd-status.md").read_text()
@@ -34,6 +35,7 @@ def test_all_figures() -> None:
         "incidents pending": 1,
         "incidents failed": 1,
         "incidents_stuck": 1,
+        "nodes_dead": 0,
         "nodes healthy": 1,
         "nodes ill": 1,
         "nodes silent": 1,
@@ -57,6 +59,13 @@ def test_all_figures() -> None:
         "poll_ended_timestamp_seconds": NOW / 10**9 - 1,
         "round_failed": 0,
     }, "add a new metric here, and to plugins/maintenance/edges/metrics.py"
+
+
+def test_dead_nodes() -> None:
+    dead = incident("n1", DEAD)
+    over = incident("n2", DEAD, status=COMPLETED)
+    found = values(STATUS._replace(incidents=(dead, over, incident("n3"))))
+    assert found["nodes_dead"] == 1
 
 
 def test_what_is_dealt_with_does_not_wait_for_an_acknowledgement() -> None:
