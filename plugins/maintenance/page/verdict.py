@@ -9,13 +9,13 @@ from typing import Final, NamedTuple
 from ganeti_steward.allocators.overview.amounts import FAILS_N1
 from ganeti_steward.core.errors import few
 from ganeti_steward.plugins.maintenance.edges.status import Status, observation_word
-from ganeti_steward.plugins.model.incident import BAD, READY_TAG, WARN
+from ganeti_steward.plugins.model.incident import BAD, DEAD, READY_TAG, WARN
 
 #: Names that are listed; of the others only the number is.
 _LISTED: Final = 5
 
 #: Brakes that hold until an admin does something.
-_ALARMING: Final = ("storm", "record", "configuration", "submit", "reporting", "candidate")
+_ALARMING: Final = ("storm", "fence", "record", "configuration", "submit", "reporting", "candidate")
 
 
 class Trouble(NamedTuple):
@@ -84,7 +84,9 @@ def _of_incidents(status: Status) -> Iterator[Trouble]:
     incidents, section = status.incidents or (), "incidents"
     failed = [one.node_name for one in incidents if one.state.look == BAD]
     yield from _named(BAD, failed, ("repair has failed", "repairs have failed"), section)
-    active = [one.node_name for one in incidents if one.active]
+    dead = [one.node_name for one in incidents if one.active and one.action == DEAD]
+    yield from _named(BAD, dead, ("node is dead", "nodes are dead"), section)
+    active = [one.node_name for one in incidents if one.active and one.action != DEAD]
     yield from _named(WARN, active, ("incident is open", "incidents are open"), section)
     # One that was acknowledged has no result any more.
     over = [one.node_name for one in incidents if one.state.result == READY_TAG]

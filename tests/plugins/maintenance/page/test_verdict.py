@@ -59,6 +59,11 @@ def test_what_is_not_read_yet_is_not_fine() -> None:
             Trouble("warn", "1 incident is open: node1.lab", "incidents"),
         ),
         (
+            WELL._replace(incidents=(INCIDENT._replace(action="dead"),)),
+            "",
+            Trouble("bad", "1 node is dead: node1.lab", "incidents"),
+        ),
+        (
             WELL._replace(incidents=(DONE,)),
             "",
             Trouble("bad", "1 repair has failed: node2.lab", "incidents"),
