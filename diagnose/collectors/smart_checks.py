@@ -34,6 +34,8 @@ _COUNTS: Final[Mapping[int, tuple[str, str, tuple[str, ...]]]] = {
 #: the disk it prints one large number.
 _PACKED: Final = 188
 _LOWEST_COUNT: Final = 0xFFFF
+#: Where the normalized values of attributes begin, with most makers.
+_NEVER_FELL: Final = (100, 200, 252, 253)
 
 #: Attributes whose normalized value is the percentage of life that is left.  Other makers use
 #: the numbers for other things, so smartctl's database has to know the disk: to some of the
@@ -55,12 +57,16 @@ _LOG: Final = "nvme_smart_health_information_log"
 #: The bits of the critical warning of an NVMe disk, as the standard has them.
 _SPARE: Final = 1
 _TEMPERATURE: Final = 2
+_DEGRADED: Final = 4
 _WARNINGS: Final = {
-    4: "reliability degraded",
     8: "read-only",
     16: "volatile memory backup failed",
     32: "persistent memory region unreliable",
 }
+
+#: The percentage at which the rated life of an NVMe disk is over, and that of a byte of ones.
+_WORN_OUT: Final = 100
+_ALL_ONES: Final = 255
 
 _OPERATIONS: Final = ("read", "write", "verify")
 
@@ -244,7 +250,7 @@ def _sectors(row: Any, number: int) -> int:
     count = re.match("[0-9]+", member(row, str, "raw", "string"))
     if count is None:
         raise MissingData(f"the raw value of attribute {number} is no count")
-    return int(count[0])
+    return _plausible(row, number, int(count[0]))
 
 
 def _value(row: Any, number: int) -> int:
@@ -252,7 +258,26 @@ def _value(row: Any, number: int) -> int:
     count = member(row, int, "raw", "value")
     if count < 0:
         raise MissingData(f"the raw value of attribute {number} is no count")
-    return count & _LOWEST_COUNT if number == _PACKED else count
+    if number == _PACKED:
+        return count & _LOWEST_COUNT
+    # smartctl's database says how the disk's figures are printed; of others it is not known.
+    if member(row, str, "raw", "string").split(maxsplit=1)[:1] != [str(count)]:
+        raise MissingData(f"the raw value of attribute {number} is printed as another one")
+    return _plausible(row, number, count)
+
+
+def _plausible(row: Any, number: int, count: int) -> int:
+    """A count that can be one; raises MissingData for several figures packed into one.
+
+    The disk lowers the normalized value long before it has counted so many.
+    """
+    value = member(row, int, "value")
+    if count > _LOWEST_COUNT and value in _NEVER_FELL and member(row, int, "worst") >= value:
+        raise MissingData(
+            f"the raw value of attribute {number} is {count}, though the disk's own value of it "
+            f"is still {value}"
+        )
+    return count
 
 
 def _standard_wear(answer: Any) -> list[int]:
@@ -279,6 +304,8 @@ def examine_nvme(answer: Any, status: Exit, settings: Settings) -> Examined:
     with noting_unknowns(unknowns):
         warning = member(answer, int, _LOG, "critical_warning")
         faults += _warnings(warning, settings)
+        if warning & _DEGRADED:
+            faults.append(_degraded(answer, settings))
     with noting_unknowns(unknowns):
         passed = member(answer, bool, "smart_status", "passed")
         # It fails with every warning, be it only the temperature's: the warnings are more precise.
@@ -290,11 +317,24 @@ def examine_nvme(answer: Any, status: Exit, settings: Settings) -> Examined:
     if low:
         faults.append(Fault(settings.failing_status, "spare blocks below their threshold"))
     with noting_unknowns(unknowns):
-        faults += _wear_faults([member(answer, int, _LOG, "percentage_used")], settings)
+        used = member(answer, int, _LOG, "percentage_used")
+        if used == _ALL_ONES:
+            # As in a log that could not be read: no disk lasts two and a half times its life.
+            raise MissingData(f"percentage_used is {used}")
+        faults += _wear_faults([used], settings)
     with noting_unknowns(unknowns):
         errors = member(answer, int, _LOG, "media_errors")
         faults += _exceeding(errors, "media_errors", "media errors", settings)
     return examined
+
+
+def _degraded(answer: Any, settings: Settings) -> Fault:
+    """The fault of a disk that reports degraded reliability; wear alone has a status of its own."""
+    log = optional(answer, dict, _LOG) or {}
+    used, errors = log.get("percentage_used"), log.get("media_errors")
+    worn = isinstance(used, int) and _WORN_OUT <= used < _ALL_ONES and errors == 0
+    status = settings.wear_status if worn else settings.failing_status
+    return Fault(status, "reliability degraded by wear" if worn else "reliability degraded")
 
 
 def _share(answer: Any, key: str) -> int:
@@ -312,7 +352,7 @@ def _warnings(warning: int, settings: Settings) -> Iterator[Fault]:
     for bit, text in _WARNINGS.items():
         if warning & bit:
             yield Fault(settings.failing_status, text)
-    if warning & ~(_SPARE | _TEMPERATURE | sum(_WARNINGS)):
+    if warning & ~(_SPARE | _TEMPERATURE | _DEGRADED | sum(_WARNINGS)):
         yield Fault(settings.failing_status, "a warning that is not known")
 
 

@@ -66,6 +66,48 @@ def test_thresholds_of_sectors(
     assert faults(results).get(f"smart:{HDD}", []) == expected
 
 
+@pytest.mark.parametrize("number", [5, 10, 187, 197, 198])
+@pytest.mark.parametrize(
+    ("value", "worst", "count", "is_known"),
+    [
+        (100, 100, 65535, True),
+        (100, 100, 65536, False),
+        (200, 200, 1 << 40, False),
+        (100, 99, 65536, True),
+        (98, 98, 65536, True),
+        (1, 1, 70000, True),
+    ],
+)
+def test_several_figures_in_one_are_no_count(
+    tmp_path: Path, number: int, value: int, worst: int, count: int, is_known: bool
+) -> None:
+    """A disk that has counted so many has lowered its own value."""
+    answer = document("healthy", "sda")
+    row(answer, number).update(value=value, worst=worst)
+    row(answer, number)["raw"] = {"value": count, "string": str(count)}
+    results = collect("smart", asking(tmp_path, answer))
+    assert bool(faults(results)) == is_known
+    if not is_known:
+        (reason,) = unknown(results).values()
+        assert reason == (
+            f"the raw value of attribute {number} is {count}, though the disk's own value of it is "
+            f"still {value}"
+        )
+
+
+@pytest.mark.parametrize("number", [10, 187])
+@pytest.mark.parametrize("text", ["0", "0/60", "", "6 (Average 3)"])
+def test_a_value_that_is_printed_as_another_is_unknown(
+    tmp_path: Path, number: int, text: str
+) -> None:
+    answer = document("healthy", "sda")
+    row(answer, number)["raw"] = {"value": 60, "string": text}
+    results = collect("smart", asking(tmp_path, answer))
+    assert faults(results) == {}
+    (reason,) = unknown(results).values()
+    assert reason == f"the raw value of attribute {number} is printed as another one"
+
+
 @pytest.mark.parametrize(
     ("name", "expected"),
     [

@@ -41,6 +41,39 @@ def test_warnings_of_nvme(tmp_path: Path, warning: int, expected: list[str]) -> 
 
 
 @pytest.mark.parametrize(
+    ("used", "errors", "expected"),
+    [
+        (99, 0, ["reliability degraded", "worn more than 98 %"]),
+        (100, 0, []),
+        (130, 0, []),
+        (130, 1, ["reliability degraded"]),
+    ],
+)
+def test_wear_that_is_switched_off_warns_of_nothing(
+    tmp_path: Path, used: int, errors: int, expected: list[str]
+) -> None:
+    """The disk sets the bit for errors of its media as well; those are never switched off so."""
+    answer = document("healthy", "nvme0")
+    log = answer["nvme_smart_health_information_log"]
+    log |= {"critical_warning": 4, "percentage_used": used, "media_errors": errors}
+    ignored = faults(collect("smart", asking(tmp_path, answer), wear_status="Ok"))
+    assert ignored.get(f"smart:{NVME}", []) == [one for one in expected if "worn" not in one]
+    counted = faults(collect("smart", asking(tmp_path, answer)))[f"smart:{NVME}"]
+    assert sorted(counted) == sorted(
+        {*expected, "worn more than 98 %"}
+        | ({"reliability degraded by wear"} if not expected else set())
+    )
+
+
+def test_a_byte_of_ones_is_no_wear(tmp_path: Path) -> None:
+    answer = document("healthy", "nvme0")
+    answer["nvme_smart_health_information_log"]["percentage_used"] = 255
+    results = collect("smart", asking(tmp_path, answer))
+    assert faults(results) == {}
+    assert unknown(results) == {f"smart:{NVME}": "percentage_used is 255"}
+
+
+@pytest.mark.parametrize(
     ("member", "value", "expected"),
     [
         ("available_spare", 10, []),
