@@ -115,8 +115,8 @@ class Held(NamedTuple):
     """Something that was not done, and what held it."""
 
     subject: str
-    """the incident's or filter rule's uuid, the name of a node or plugin, or ``cluster``; of
-    routine work its plugin and what it is about, with a blank between"""
+    """the incident's or filter rule's uuid, the name of a node, plugin or instance, or
+    ``cluster``; of routine work its plugin and what it is about, with a blank between"""
     brake: str
     """one word, the same for the same cause: ``observe``, ``hold``, ``pause``, ..."""
     sentence: str

@@ -24,6 +24,8 @@ STEPS: Final[Mapping[str, str]] = {
     "changing": "see what changes in its report: gnt-steward diagnose there",
     "configuration": "gnt-steward check-config",
     "consistency": _AUTHOR,
+    "crash-loop": "look at its console, then gnt-instance startup {subject}",
+    "down": "see /var/log/ganeti/watcher.log on the master, and gnt-cluster watcher info",
     "failed-target": "gnt-steward incident list shows the failed repair; ack it",
     "fence": f"gnt-steward incident fence {{subject}} permits it; {_END}",
     "filter-action": "gnt-steward filter list",

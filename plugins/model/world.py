@@ -20,6 +20,9 @@ from ganeti_steward.plugins.model.storage import NodeStorage
 OFF_LIMIT: Final = 600 * 10**9
 
 
+#: Seconds after its last try in which Ganeti's watcher knows its tries (RETRY_EXPIRATION).
+WATCHER_MEMORY: Final = 8 * 3600
+
 #: ns for which the state of disks counts.
 _DISKS_LIMIT: Final = 120 * 10**9
 
@@ -77,6 +80,30 @@ class Refused(NamedTuple):
 Observation = Reported | Silent | Refused
 
 
+class Starts(NamedTuple):
+    """How often Ganeti's watcher has started an instance within the time that it remembers."""
+
+    number: int
+    """jobs"""
+    first: int
+    """when it submitted the first of them, ns since the epoch"""
+    last: int
+    """when it submitted the last one"""
+    job: int
+    """Ganeti's number of the last one"""
+    error: str = ""
+    """why that one failed; empty when it did not, or has not ended"""
+
+
+class Watcher(NamedTuple):
+    """What Ganeti's watcher does; read while an instance is down though its node is up."""
+
+    starts: Mapping[str, Starts] = MappingProxyType({})
+    """name of such an instance -> its starts; missing: none"""
+    paused: int = 0
+    """until when it is paused, ns since the epoch; 0: it is not"""
+
+
 class World(NamedTuple):
     """Everything a plugin may look at; what it remembers itself would be lost in a restart."""
 
@@ -124,6 +151,8 @@ class World(NamedTuple):
     storage: Mapping[str, NodeStorage] = MappingProxyType({})
     """name of a node -> its storage; only of nodes that report failing physical volumes"""
 
+    watcher: Watcher = Watcher()
+    """of instances that are down though their node is up"""
     gates: tuple[str, ...] = ()
     """why no maintenance may begin now, a sentence of each plugin that has a reason; only while
     one is requested that has not begun"""
@@ -197,6 +226,14 @@ class World(NamedTuple):
     def running_on(self, name: str) -> list[Instance]:
         """The instances that are meant to run on the node of this name, by name."""
         return [one for one in self.instances_on(name) if one.uses_memory and one.primary == name]
+
+    def down_on_live_nodes(self) -> list[Instance]:
+        """The instances that are meant to run, and do not, though their node answers; by name."""
+        return [
+            one
+            for one in self.cluster.instances
+            if one.uses_memory and one.status == "ERROR_down" and self.answers(one.primary)
+        ]
 
     def left_running_on(self, name: str) -> list[str]:
         """Names of the instances that run there though they are marked down (ERROR_up)."""

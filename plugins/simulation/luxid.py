@@ -72,6 +72,7 @@ class Luxid:
         self.lock = threading.Lock()
         self.methods: dict[str, Callable[..., Any]] = {
             "QueryClusterInfo": lambda: cluster.info,
+            "QueryConfigValues": lambda fields: [None] * len(fields),
             "Query": self._query,
             "QueryJobs": self._query_jobs,
             "SubmitManyJobs": self.submit,

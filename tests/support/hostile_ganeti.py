@@ -41,6 +41,7 @@ from ganeti_steward.plugins.maintenance.engine.step import step
 from ganeti_steward.plugins.maintenance.queue.job_search import jobs_with_reason
 from ganeti_steward.plugins.maintenance.queue.orphans import OpenJobs, orphans_of
 from ganeti_steward.plugins.maintenance.queue.routine_jobs import RoutineJobs, tagged_jobs
+from ganeti_steward.plugins.maintenance.queue.watcher_jobs import WatcherJobs
 from ganeti_steward.plugins.model.filter_action import Hold
 from ganeti_steward.plugins.model.incident import Incident
 
@@ -152,13 +153,16 @@ def _job(number: int) -> dict[str, Any]:
 
 def luxid_jobs(rng: Random) -> object:
     client = luxid(rng)
-    kind = rng.randrange(4)
+    kind = rng.randrange(5)
     if kind == 0:
         return jobs_with_reason(client, "gnt:daemon:maintd")
     if kind == 1:
         return orphans_of(OpenJobs(client).read(), [], [INCIDENT])
     if kind == 2:
         return RoutineJobs(client, lambda: True).look(NOW)
+    if kind == 3:
+        down = world([node("n1")], [instance("i1", "n1", status="ERROR_down")])
+        return WatcherJobs(client).read(down, 2)
     return tagged_jobs(client)
 
 

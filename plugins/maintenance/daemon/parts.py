@@ -228,6 +228,9 @@ class Parts(NamedTuple):
     """name -> disks of instances that are going to leave a node; ``jobs``: as in `Inputs`"""
     gates: Callable[[World], tuple[str, ...]] = lambda world: ()
     """why no maintenance may begin now"""
+    read_watcher: Callable[[World, int], World] = lambda world, last_job: world
+    """the world with what Ganeti's watcher does about instances that are down; ``last_job``: as in
+    `Inputs`.  Raises StewardError."""
     read_words: Callable[[World], World] = lambda world: world
     """the world with the tags of now, in which people say what they want; raises StewardError"""
     verify_disks: Callable[[World], tuple[str, ...]] | None = None

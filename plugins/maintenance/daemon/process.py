@@ -61,6 +61,7 @@ from ganeti_steward.plugins.maintenance.notify.notify import Notifier
 from ganeti_steward.plugins.maintenance.page.http import StatusApplication, StatusServer
 from ganeti_steward.plugins.maintenance.queue.calls import CallNotes
 from ganeti_steward.plugins.maintenance.queue.job_search import last_job
+from ganeti_steward.plugins.maintenance.queue.watcher_jobs import WatcherJobs
 from ganeti_steward.plugins.maintenance.rebalance.remaining import NAME
 from ganeti_steward.plugins.maintenance.repairs.disk_gate import verify_disks
 from ganeti_steward.plugins.maintenance.repairs.planner import (
@@ -351,6 +352,7 @@ class Daemon:
             read_world=read,
             read_storage=partial(read_storage, self._luxi),
             read_disks=partial(read_disks, self._luxi),
+            read_watcher=WatcherJobs(self._luxi).read,
             read_words=partial(read_words, self._luxi),
             agents=self._configured.agents,
             gates=self._configured.gates,

@@ -99,19 +99,21 @@ class Rounds:
         """What a round would do now; also everything that is not done.
 
         ``may_query``: whether a job may be submitted that queries free space.  ``lasting``: whether
-        what routine work waits for to last is taken as having lasted, for it is not known how long.
+        what must last, for routine work and for instances that are down, is taken as having lasted:
+        it is not known how long.
         ``rewrite``: whether records may be written again that need it; nothing else is changed.
         """
         inputs, records = self._inputs(may_query, rewrite)
         faults = records.faults
         self._parts.observers.step(inputs, self._settings)
         decision = self._step(inputs, faults)
-        if lasting and decision.since:
+        if lasting and (decision.since or decision.recent.down):
             since = {
                 plugin: Lasting(dict.fromkeys(one.since, 0))
                 for plugin, one in decision.since.items()
             }
-            decision = self._step(inputs._replace(since=since), faults)
+            recent = inputs.recent._replace(down=dict.fromkeys(decision.recent.down, 0))
+            decision = self._step(inputs._replace(since=since, recent=recent), faults)
         self._since, self._recent = decision.since, decision.recent
         return inputs, decision, (*_about_records(records), *decision.held)
 
@@ -232,6 +234,7 @@ class Rounds:
             orphans=unrecorded.orphans,
             tagged_jobs=tagged,
         )
+        world = parts.read_watcher(world, unrecorded.last_job)
         if may_query:
             world = world._replace(disks={**world.disks, **parts.read_disks(world, jobs)})
         if may_query and settings.repair_storage:

@@ -72,6 +72,8 @@ def _of_the_cluster(status: Status) -> Iterator[Metric]:
     yield _by_label(
         GaugeMetricFamily, "candidates", text, "configuration", compared, CANDIDATE_STATES
     )
+    text = "Instances that should run and do not."
+    yield _value("instances_down", text, len(status.figures.down))
     brakes = Counter(one.brake for one in status.held)
     text = "What the last round did not do, by what held it."
     yield _by_label(GaugeMetricFamily, "held", text, "brake", brakes)

@@ -40,6 +40,9 @@ class Recent(NamedTuple):
     """of nodes and disks"""
     unanswered: Mapping[str, int] = MappingProxyType({})
     """uuid of a node of which nothing answers -> since when, in each round, ns since the epoch"""
+    down: Mapping[str, int] = MappingProxyType({})
+    """name of an instance that is down though its node answers -> since when, in each round, ns
+    since the epoch; 0: not known, though for long enough"""
 
 
 class CommandResult(NamedTuple):

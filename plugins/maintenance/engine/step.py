@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ganeti_steward.plugins.maintenance.config import Maintd
+from ganeti_steward.plugins.maintenance.down_instances import down_instances, down_since
 from ganeti_steward.plugins.maintenance.engine import dead_nodes, observed
 from ganeti_steward.plugins.maintenance.engine.decision import CLUSTER, Decision, Inputs, Recent
 from ganeti_steward.plugins.maintenance.engine.ends import apply_ends
@@ -55,7 +56,11 @@ def step(
     routine.plan()
     _alarm(ledger)
     _report_orphans(ledger)
-    return _decision(ledger, tasks, routine)._replace(observed=tuple(reservations.observed))
+    recent = _recent(ledger)
+    ledger.held += down_instances(reservations.world(ledger.world), ledger.incidents, recent.down)
+    return _decision(ledger, tasks, routine)._replace(
+        recent=recent, observed=tuple(reservations.observed)
+    )
 
 
 def _without_old_reports(world: World, config: Maintd) -> World:
@@ -122,7 +127,6 @@ def _decision(ledger: Ledger, tasks: Tasks, routine: Routine) -> Decision:
         changes=tuple(ledger.changes),
         routine=tuple(routine.started),
         since=routine.since,
-        recent=_recent(ledger),
     )
 
 
@@ -132,4 +136,5 @@ def _recent(ledger: Ledger) -> Recent:
     commands = {
         key: at for key, at in sorted(ledger.commands.items()) if 0 <= ledger.now - at < limit
     }
-    return Recent(commands, ledger.opened, ledger.seen, ledger.unanswered)
+    down = down_since(ledger.world, ledger.inputs.recent.down)
+    return Recent(commands, ledger.opened, ledger.seen, ledger.unanswered, down)

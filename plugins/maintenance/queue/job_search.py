@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 from ganeti_steward.core.ganeti.luxi import Luxi
 from ganeti_steward.core.ganeti.reasons import Reason
 from ganeti_steward.core.ganeti.this_node import DATA, lines
+from ganeti_steward.plugins.model.orphan import named_instances
 from ganeti_steward.plugins.texts import read_reasons
 
 _FIELDS: Final = ("id", "status", "ops")
@@ -30,6 +31,8 @@ class FoundJob(NamedTuple):
     """the ``OP_ID`` of each operation"""
     reasons: tuple[tuple[Reason, ...], ...]
     """the reason trail of each operation; luxid adds the last entry at the submission"""
+    instances: tuple[str, ...] = ()
+    """names of the instances its operations name, sorted"""
 
 
 def last_job(data: str = DATA) -> int | None:
@@ -86,6 +89,7 @@ def _job(row: dict[str, Any]) -> FoundJob | None:
             row["status"],
             tuple(operation["OP_ID"] for operation in operations),
             tuple(read_reasons(operation["reason"]) for operation in operations),
+            named_instances(operations),
         )
     except (KeyError, TypeError, ValueError):
         return None

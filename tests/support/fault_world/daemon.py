@@ -35,6 +35,7 @@ from ganeti_steward.plugins.maintenance.edges.store import Records, Store
 from ganeti_steward.plugins.maintenance.engine.step import step
 from ganeti_steward.plugins.maintenance.page.http import StatusApplication
 from ganeti_steward.plugins.maintenance.queue.calls import CallNotes, Noted
+from ganeti_steward.plugins.maintenance.queue.watcher_jobs import WatcherJobs
 from ganeti_steward.plugins.maintenance.repairs.disk_gate import verify_disks
 from ganeti_steward.plugins.maintenance.repairs.planner import PluginGates, PluginRoutine
 from ganeti_steward.plugins.maintenance.repairs.reading import read_disks, read_storage
@@ -254,6 +255,7 @@ class Daemon:
             read_storage=partial(read_storage, luxi, sleep=self.sleep),
             gates=self._gates,
             verify_disks=partial(verify_disks, luxi, sleep=self.sleep),
+            read_watcher=WatcherJobs(luxi).read,
             read_words=partial(self._read_words, luxi),
             agents=WorldAgents(
                 self.world,

@@ -21,6 +21,7 @@ from fake_parts import (
 )
 from worlds import NOW
 
+from ganeti_steward.core.model.job_state import JobState
 from ganeti_steward.core.model.opcodes import Job
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.daemon.mastership import NotMaster
@@ -31,6 +32,7 @@ from ganeti_steward.plugins.maintenance.engine.decision import (
     Decision,
     Inputs,
     PluginPlan,
+    Recent,
 )
 from ganeti_steward.plugins.maintenance.engine.routine import RoutinePlanner
 from ganeti_steward.plugins.maintenance.engine.step import step
@@ -39,7 +41,7 @@ from ganeti_steward.plugins.model.incident import Submission
 from ganeti_steward.plugins.model.orphan import OrphanJob
 from ganeti_steward.plugins.model.storage import NodeStorage
 from ganeti_steward.plugins.model.task import Task, Wait
-from ganeti_steward.plugins.model.world import Reported, Silent
+from ganeti_steward.plugins.model.world import Reported, Silent, Watcher, World
 
 
 @pytest.fixture
@@ -92,6 +94,34 @@ def test_the_storage_of_ailing_nodes_is_read_where_it_is_repaired(fakes: Fakes) 
     fakes.votes = [UNDECIDED]
     fakes.rounds(wanted, read_storage=lambda world: read).round()
     assert [one.world.storage for one in fakes.inputs] == [read, {}, {}]
+
+
+def test_what_the_watcher_does_is_read_in_each_round(fakes: Fakes) -> None:
+    """Also where the vote is undecided: nothing is submitted for it."""
+    seen: list[tuple[int, int]] = []
+
+    def read(world: World, last_job: int) -> World:
+        seen.append((world.now, last_job))
+        return world._replace(watcher=Watcher(paused=7))
+
+    fakes.jobs = {41: JobState(41, "running")}
+    fakes.votes = [MASTER, UNDECIDED]
+    rounds = fakes.rounds(read_watcher=read)
+    rounds.round()
+    rounds.round()
+    assert [one.world.watcher.paused for one in fakes.inputs] == [7, 7]
+    assert seen == [(NOW, 41)] * 2
+
+
+def test_since_when_an_instance_is_down_is_remembered_or_taken_as_long(fakes: Fakes) -> None:
+    down = Decision(recent=Recent(down={"web": NOW}))
+    rounds = deciding(fakes, down, down, down).rounds()
+    rounds.round()
+    rounds.round()
+    rounds = deciding(fakes, down, down).rounds()
+    rounds.decide(lasting=True)
+    known = [one.recent.down for one in fakes.inputs]
+    assert known == [{}, {"web": NOW}, {}, {"web": 0}]
 
 
 def test_a_lost_vote_ends_the_daemon(fakes: Fakes) -> None:

@@ -41,6 +41,7 @@ def test_all_figures() -> None:
         "nodes silent": 1,
         "nodes refused": 1,
         "nodes unknown": 1,
+        "instances_down": 1,
         "candidates same": 1,
         "candidates differs": 1,
         "candidates not-known": 1,

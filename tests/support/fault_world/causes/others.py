@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 
 
-def submit(world: World, jobs: Sequence[Sequence[Row]]) -> None:
+def submit(world: World, jobs: Sequence[Sequence[Row]], source: str = "gnt:client") -> None:
     """Jobs of others are handed over, where luxid takes any."""
-    luxid = world.luxid
+    luxid, reason = world.luxid, [[source, "", world.clock.now]]
     if luxid.running and not luxid.drained and jobs:
-        luxid.submit([[{**op, "reason": []} for op in job] for job in jobs])
+        luxid.submit([[{**op, "reason": reason} for op in job] for job in jobs])
         luxid.advance()
 
 
@@ -37,7 +37,7 @@ def watcher_runs(world: World, fault: Fault) -> None:
             jobs.append([{"OP_ID": "OP_INSTANCE_STARTUP", "instance_name": name}])
         elif row["snodes"] and len(ganeti.data[name].whole) < 2:
             jobs.append([{"OP_ID": "OP_INSTANCE_ACTIVATE_DISKS", "instance_name": name}])
-    submit(world, jobs)
+    submit(world, jobs, "gnt:watcher")
 
 
 def harep_runs(world: World, fault: Fault) -> None:
