@@ -38,6 +38,12 @@ class Assumptions(NamedTuple):
     """times per year that many healthy nodes report a fault at the same time"""
     storm_nodes: float = 0.4
     """share of the nodes in a storm"""
+    cut_offs: float = 0.05
+    """times per node and year that a running node loses its network; its instances run on"""
+    cut_off_hours: float = 2
+    """until the network is back by itself"""
+    oob_fails: float = 0.1
+    """share of the calls of a node's out-of-band program that fail and do nothing"""
     operator_hours: float = 8
     """until an operator attends to a dead node, or to an incident that completed or failed"""
     repair_hours: float = 24

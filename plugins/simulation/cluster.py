@@ -24,6 +24,7 @@ Row = dict[str, Any]
 DEAD: Final = "dead nodes"
 SERVICE: Final = "nodes in service"
 FAILOVER: Final = "failovers"
+SWITCHED_OFF: Final = "nodes switched off that ran"
 REBOOT: Final = "planned reboots"
 
 
@@ -45,6 +46,16 @@ class SimulatedCluster:
         """names of nodes an operator has switched off, or that are rebooted"""
         self.rebooted = set[str]()
         """names of those that are rebooted"""
+        self.cut = set[str]()
+        """names of nodes that run without a network"""
+        self.switched_off = set[str]()
+        """names of nodes that their out-of-band program has switched off"""
+        self._ran = set[str]()
+        """names of those of them that ran then"""
+        self.switch_offs = Counter[bool]()
+        """whether the node ran -> how often an out-of-band program has switched one off"""
+        self.run_twice = set[str]()
+        """names of instances that were started while another node ran them"""
         self.downtime = Counter[str]()
         """cause -> ns, of all instances that are meant to run"""
         self._down: dict[str, tuple[int, str]] = {}
@@ -74,10 +85,10 @@ class SimulatedCluster:
 
     def _with_status(self, one: Instance) -> Instance:
         """An instance with Ganeti's word for how it is."""
-        if one.name not in self._down:
-            status = "running" if one.up else "ADMIN_down"
-        elif self.alive(one.primary):
-            status = "ERROR_down"
+        if not one.up:
+            status = "ADMIN_down"
+        elif self.answers(one.primary):
+            status = "ERROR_down" if one.name in self._down else "running"
         else:
             offline = self.nodes[one.primary].offline
             status = "ERROR_nodeoffline" if offline else "ERROR_nodedown"
@@ -130,12 +141,16 @@ class SimulatedCluster:
         """Whether a node runs."""
         return node not in self.dead and node not in self.out
 
-    answers = has_power = alive
+    has_power = alive
+
+    def answers(self, node: str) -> bool:
+        """Whether anything of a node answers, from a node that has a network."""
+        return self.alive(node) and node not in self.cut
 
     def usable(self, node: str) -> bool:
         """Whether a node takes instances."""
         facts = self.nodes[node]
-        return self.alive(node) and not (facts.offline or facts.drained)
+        return self.answers(node) and not (facts.offline or facts.drained)
 
     def set_roles(
         self,
@@ -163,18 +178,34 @@ class SimulatedCluster:
             self.set_roles(name, master_candidate=True)
 
     def power(
-        self, node: str, *, dead: bool = False, out: bool = False, reboot: bool = False
+        self,
+        node: str,
+        *,
+        dead: bool = False,
+        out: bool = False,
+        reboot: bool = False,
+        by_program: bool = False,
     ) -> None:
-        """Have a node run, be dead, be switched off, or be rebooted."""
-        ins = (self.dead, dead), (self.out, out or reboot), (self.rebooted, reboot)
-        for names, is_in in ins:
+        """Have a node run, be dead, be switched off by a person or by its program, or rebooted."""
+        ins = (self.dead, dead or by_program), (self.out, out or reboot), (self.rebooted, reboot)
+        off = (self.switched_off, by_program), (self._ran, by_program and self.alive(node))
+        for names, is_in in (*ins, *off):
             (names.add if is_in else names.discard)(node)
-        self._cluster = None
+        self.cut_off(node, is_cut=False)
         self._look_at(one.name for one in self.instances.values() if one.primary == node)
 
     def set_power(self, node: str, *, on: bool) -> None:
-        """Switch a node on or off."""
-        self.power(node, dead=not on)
+        """Switch a node on or off by its out-of-band program; one that is off stays as it is."""
+        if on:
+            self.power(node)
+        elif node not in self.switched_off | self.out:
+            self.switch_offs[self.alive(node)] += 1
+            self.power(node, by_program=True)
+
+    def cut_off(self, node: str, *, is_cut: bool) -> None:
+        """Take a node's network away, or give it back; what runs there runs on."""
+        (self.cut.add if is_cut else self.cut.discard)(node)
+        self._cluster = None
 
     def free_memory(self, node: str) -> int:
         """MiB."""
@@ -182,7 +213,7 @@ class SimulatedCluster:
 
     def _shown(self, node: Node) -> Node:
         """A node as it is seen: without figures while it does not run."""
-        if self.alive(node.name) and not node.offline:
+        if self.answers(node.name) and not node.offline:
             return node
         missing = () if node.offline else HYPERVISOR_FIGURES
         return without_figures(node)._replace(missing=missing)
@@ -190,7 +221,9 @@ class SimulatedCluster:
     # Instances
 
     def place(self, instance: str, nodes: Sequence[str], *, live: bool = False) -> None:
-        """Give an instance other nodes, the primary first."""
+        """Give an instance other nodes, the primary first; without ``live`` it is started there."""
+        if not live and self.runs_on(instance) - {nodes[0]}:
+            self.run_twice.add(instance)
         self._replace(self.instances[instance]._replace(nodes=tuple(nodes)))
 
     def set_state(self, instance: str, state: str) -> None:
@@ -222,14 +255,15 @@ class SimulatedCluster:
         return {one.primary} if one.up and instance not in self._down else set()
 
     def whole(self, instance: str) -> set[str]:
-        """Copies are the same again as soon as their nodes run."""
-        return {*self.instances[instance].nodes}
+        """Copies are the same again as soon as their nodes are connected."""
+        one = self.instances[instance]
+        return {*one.nodes} if self.cut.isdisjoint(one.nodes) else {one.primary}
 
     def disk_status(self, instance: str, node: str) -> list[Any] | None:
         """The own disk of a side is good; the connection is not while the other one is away."""
-        if not self.alive(node):
+        if not self.answers(node):
             return None
-        together = all(map(self.alive, self.instances[instance].nodes))
+        together = all(map(self.answers, self.instances[instance].nodes))
         return [None, None, None, None, None, not together, 1]
 
     def renew_copy(self, instance: str, node: str) -> None:
@@ -263,7 +297,7 @@ class SimulatedCluster:
     def _cause(self, primary: str) -> str:
         """Why what runs on a node is down; empty: the node runs."""
         if primary in self.dead:
-            return DEAD
+            return SWITCHED_OFF if primary in self._ran else DEAD
         if primary in self.rebooted:
             return REBOOT
         return SERVICE if primary in self.out else ""

@@ -23,10 +23,10 @@ from ganeti_steward.plugins.maintenance.queue.short_jobs import CHECK_DISKS, rea
 from ganeti_steward.plugins.maintenance.queue.submit import HandedOver, LookedUp, noted
 from ganeti_steward.plugins.maintenance.repairs.attempts import tried_again_at
 from ganeti_steward.plugins.model.disks import DiskHealth
-from ganeti_steward.plugins.model.incident import Incident, Submission
+from ganeti_steward.plugins.model.incident import DEAD, Incident, Submission
 from ganeti_steward.plugins.model.routine import RoutineJob
 from ganeti_steward.plugins.model.windows import is_open, read_window
-from ganeti_steward.plugins.model.world import World
+from ganeti_steward.plugins.model.world import OFF_LIMIT, World
 from ganeti_steward.plugins.simulation.assumptions import SECOND
 from ganeti_steward.plugins.simulation.cluster import SimulatedCluster
 from ganeti_steward.plugins.simulation.jobs import SimulatedJobs
@@ -35,6 +35,8 @@ from ganeti_steward.plugins.simulation.jobs import SimulatedJobs
 _ROUTINE: Final = 600 * SECOND
 #: Every window opens within a week, counted from last midnight.
 _DAYS: Final = 9
+#: ns from the silence of a node until reports of its peers show whether DRBD is connected to it.
+_LINKS_KNOWN: Final = 210 * SECOND
 
 
 class MemoryStore:
@@ -130,7 +132,7 @@ class SimulatedQueue:
             one.name: DiskHealth(world.now)
             for one in self._cluster.instances.values()
             if one.secondaries and not nodes.isdisjoint(one.nodes)
-            if all(map(self._cluster.alive, one.nodes))
+            if all(map(self._cluster.answers, one.nodes))
         }
 
     def ended(self, numbers: Iterable[int]) -> bool:
@@ -166,9 +168,11 @@ def next_deadline(outcome: Round, settings: Maintd, now: int) -> int | None:
     # What has seconds left is decided again after them.
     lefts = [value for one in outcome.held for name, value in one.values if name == "left"]
     found += [now + _ns(left + 1) for left in lefts if isinstance(left, int)]
+    found += [one.until for one in outcome.held if one.until > now]
     if any(one.brake == "window" for one in outcome.held):
         found.append(opening(settings.windows, now, time.localtime(now / SECOND).tm_gmtoff))
-    if outcome.decision and outcome.decision.since:
+    # Disks are checked before something happens: `Simulation` wakes the daemon for it.
+    if outcome.decision and {*outcome.decision.since} - {CHECK_DISKS}:
         found.append(now + _ROUTINE)
     if outcome.fault:
         found.append(now + int(settings.round_interval * SECOND))
@@ -190,6 +194,10 @@ def _of_incident(one: Incident, settings: Maintd) -> Iterator[int]:
         if one.maintenance.blocked:
             yield one.maintenance.blocked + _ns(settings.blocked_limit)
     if one.active:
+        if one.action == DEAD:
+            yield one.observed_since + _LINKS_KNOWN
+        if one.off_at:
+            yield one.off_at + OFF_LIMIT + SECOND
         yield from (tried_again_at(attempt, settings) for attempt in one.attempts)
         # The alarm is raised when more time than that has passed.
         yield one.progressed + _ns(settings.stuck_after) + SECOND

@@ -26,6 +26,8 @@ NEW_SECONDARY: Final = "replace_new_secondary"
 _ROLES: Final = ("master_candidate", "drained", "offline")
 #: Templates whose instances leave their node only where Ganeti copies their disks.
 _NOT_MIRRORED: Final = ("plain", "file")
+#: Ganeti's answer in place of one that it could not get.
+_NO_DATA: Final = [2, None]
 _NO_CONNECTION: Final = "Error 7: Failed to connect"
 _MOVED: Final = {opcodes.MIGRATE: "migrated", opcodes.FAILOVER: "failed over"}
 
@@ -158,13 +160,14 @@ class Effects:
         """Uuid of the node and name of each volume that an instance lacks."""
         return []
 
-    def power(self, operation: Operation, node: str) -> None:
-        """Run the out-of-band program of a node."""
+    def power(self, operation: Operation, node: str) -> bool:
+        """Run the out-of-band program of a node; whether it has succeeded."""
         command = operation["command"]
         if command in ("power-off", "power-cycle"):
             self._state.set_power(node, on=False)
         if command in ("power-on", "power-cycle"):
             self._state.set_power(node, on=True)
+        return True
 
     # What is checked
 
@@ -457,13 +460,16 @@ class Effects:
             if command in ("power-off", "power-cycle") and self._find("node", name)["master"]:
                 raise JobFailed(f"Cannot {command} the master node {name}", "wrong_input")
         yield
-        for name in names:
-            self.power(operation, name)
-        status = command == "power-status"
+        done = {name: self.power(operation, name) for name in names}
+        # What cannot be read is no failure of the job.
         yield [
-            [[0, name], [0, {"powered": self._state.has_power(name)} if status else None]]
-            for name in names
+            [[0, name], self._answer(command, name) if done[name] else _NO_DATA] for name in names
         ]
+
+    def _answer(self, command: str, node: str) -> list[Any]:
+        """What the program of a node has answered, as Ganeti passes it on."""
+        status = command == "power-status"
+        return [0, {"powered": self._state.has_power(node)} if status else None]
 
     def _delay(self, operation: Operation) -> _Steps:
         yield

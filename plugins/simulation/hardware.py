@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import permutations
 from random import Random
 from typing import Final, NamedTuple
 
 from ganeti_steward.core.canonical_json import canonical
-from ganeti_steward.core.model.cluster import Node
+from ganeti_steward.core.model.cluster import Cluster, Node
 from ganeti_steward.core.model.finding import (
     EVACUATE,
     EVACUATE_FAILOVER,
@@ -39,6 +40,7 @@ AILMENT: Final = "ailment"
 REPAIRABLE: Final = "repairable"
 FLAP: Final = "flap"
 STORM: Final = "storm"
+CUT_OFF: Final = "cut-off"
 
 #: Of the ailments, those that allow no migration.
 _NO_MIGRATION: Final = 0.3
@@ -68,7 +70,7 @@ class Failure(NamedTuple):
     status: str = ""
     """what the node reports; empty: nothing"""
     lasts: int = 0
-    """ns until it dies of an ailment, or until a flap or storm is over"""
+    """ns until it dies of an ailment, or until a flap, storm or cut-off is over"""
     period: int = 0
     """ns from one change of a flapping report to the next"""
 
@@ -85,15 +87,16 @@ def _of_node(node: str, assumed: Assumptions) -> Iterator[Failure]:
         AILMENT: assumed.ailments,
         REPAIRABLE: assumed.repairable,
         FLAP: assumed.flaps,
+        CUT_OFF: assumed.cut_offs,
     }
+    means = {AILMENT: assumed.ailing_hours, CUT_OFF: assumed.cut_off_hours}
     for kind, rate in rates.items():
         random = Random(f"{kind} {node} {assumed.seed}")
         for number, at in enumerate(_times(rate, assumed.days, random)):
             hard = random.random() < _NO_MIGRATION
             ill = EVACUATE_FAILOVER if hard else EVACUATE
-            hours = assumed.ailing_hours if kind == AILMENT else _LASTS
-            status = {DEATH: "", REPAIRABLE: LIVE_REPAIR}.get(kind, ill)
-            lasts = int(random.expovariate(1) * hours * HOUR)
+            status = {DEATH: "", CUT_OFF: "", REPAIRABLE: LIVE_REPAIR}.get(kind, ill)
+            lasts = int(random.expovariate(1) * means.get(kind, _LASTS) * HOUR)
             period = int(random.uniform(0.05, 0.5) * HOUR)
             yield Failure(at, node, kind, number, status, lasts, period)
 
@@ -127,15 +130,21 @@ class Hardware:
         *,
         news: Callable[[], None],
         died: Callable[[str], None],
+        cut_off: Callable[[str], None],
     ) -> None:
-        """``news`` is called when a report changes, ``died`` when a node stops running."""
+        """``news`` is called when a report changes, ``died`` when a node stops running.
+
+        ``cut_off`` is called when one runs on without a network.
+        """
         self._cluster, self._schedule, self._assumed = cluster, schedule, assumed
-        self.news, self._died = news, died
+        self.news, self._died, self._lost = news, died, cut_off
         self._random = Random(f"commands {assumed.seed}")
         self._wrong: dict[str, dict[Failure, bytes]] = {}
         """node -> what it reports now -> as the diagnose object"""
         self._silent: dict[str, int] = {}
         self._results: dict[str, CommandResult] = {}
+        self._links: tuple[Cluster | None, dict[str, tuple[str, ...]]] = None, {}
+        """the cluster as it was when they were found, and see `_linked`"""
         self.reboots = Counter[str]()
         """node -> how often a command has rebooted it"""
 
@@ -146,21 +155,35 @@ class Hardware:
 
     def observations(self) -> Mapping[str, Observation]:
         """Uuid of a node -> what its agent reported in the last poll."""
-        now, cluster = self._schedule.now, self._cluster
+        now, cluster, linked = self._schedule.now, self._cluster, self._linked()
         seen: dict[str, Observation] = {
-            node.uuid: Reported(_HEALTHY, OK, "", now, self._boot(name))
+            node.uuid: Reported(_HEALTHY, OK, "", now, self._boot(name), linked[name])
             for name, node in cluster.nodes.items()
         }
         for name in self._wrong:
             failure = max(self._wrong[name], key=lambda one: (severity(one.status), -one.at))
             command = _COMMAND if failure.status == LIVE_REPAIR else ""
             original = self._wrong[name][failure]
-            found = Reported(original, failure.status, command, now, self._boot(name))
+            found = Reported(original, failure.status, command, now, self._boot(name), linked[name])
             seen[cluster.nodes[name].uuid] = found
-        for name in (*cluster.dead, *cluster.out):
-            since = self._silent.get(name, now)
-            seen[cluster.nodes[name].uuid] = Silent(since, "the agent does not answer")
+        for name in (*cluster.dead, *cluster.out, *cluster.cut):
+            since = self._silent.setdefault(name, now)
+            seen[cluster.nodes[name].uuid] = Silent(since, "the agent does not answer", gone=True)
         return seen
+
+    def _linked(self) -> Mapping[str, tuple[str, ...]]:
+        """Name of a node -> addresses of the nodes with which DRBD is connected there."""
+        known, cluster = self._links, self._cluster
+        if known[0] is not cluster.cluster:
+            found: dict[str, set[str]] = {name: set() for name in cluster.nodes}
+            for one in cluster.instances.values():
+                if one.up and one.secondaries and all(map(cluster.answers, one.nodes)):
+                    for here, there in permutations(one.nodes, 2):
+                        node = cluster.nodes[there]
+                        found[here].add(node.secondary_ip or node.primary_ip)
+            links = {name: tuple(sorted(addresses)) for name, addresses in found.items()}
+            self._links = known = cluster.cluster, links
+        return known[1]
 
     def start(self, node: Node, submission: str, command: str, original: bytes) -> None:
         """Have a repair command run."""
@@ -175,7 +198,7 @@ class Hardware:
         return {key: self._results[key] for key in ids if key in self._results}
 
     def _ran(self, node: str, submission: str, original: bytes) -> None:
-        good = self._cluster.alive(node) and self._random.random() < self._assumed.repaired
+        good = self._cluster.answers(node) and self._random.random() < self._assumed.repaired
         text = "exit status 0" if good else "exit status 1"
         self._results[submission] = CommandResult(good, text)
         for failure, reported in list(self._wrong.get(node, {}).items()):
@@ -188,7 +211,7 @@ class Hardware:
 
     def _reboot(self, node: str, submission: str) -> None:
         """The command ends at once; the node is away for a while."""
-        good = self._cluster.alive(node)
+        good = self._cluster.answers(node)
         self._results[submission] = CommandResult(good, f"exit status {int(not good)}")
         if good:
             self.reboots[node] += 1
@@ -212,6 +235,8 @@ class Hardware:
             return
         if failure.kind == DEATH:
             self._die(failure.node)
+        elif failure.kind == CUT_OFF:
+            self._cut_off(failure.node, failure.lasts)
         elif failure.kind == FLAP:
             self._flap(failure, self._schedule.now + failure.lasts)
         else:
@@ -235,8 +260,25 @@ class Hardware:
         if failure in self._wrong.get(failure.node, {}):
             self._die(failure.node)
 
+    def _cut_off(self, node: str, lasts: int) -> None:
+        """A node loses its network, unless it has lost it already."""
+        if node in self._cluster.cut:
+            return
+        self._silent[node] = since = self._schedule.now
+        self._cluster.cut_off(node, is_cut=True)
+        self._lost(node)
+        self._schedule.after(lasts, lambda: self._reconnect(node, since))
+        self.news()
+
+    def _reconnect(self, node: str, since: int) -> None:
+        """The network is back; a node that was switched off stays off."""
+        if node in self._cluster.cut and self._silent[node] == since:
+            self._silent.pop(node)
+            self._cluster.cut_off(node, is_cut=False)
+            self.news()
+
     def _die(self, node: str) -> None:
-        self._silent[node] = self._schedule.now
+        self._silent.setdefault(node, self._schedule.now)
         self._cluster.power(node, dead=True)
         self._died(node)
         self.news()
@@ -272,5 +314,5 @@ class Hardware:
 
     @property
     def ill(self) -> int:
-        """How many running nodes report a fault."""
-        return sum(self._cluster.alive(node) for node in self._wrong)
+        """How many nodes report a fault."""
+        return sum(self._cluster.answers(node) for node in self._wrong)

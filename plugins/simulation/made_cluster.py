@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from ipaddress import IPv4Address
 from random import Random
 from typing import Final
 from uuid import NAMESPACE_DNS, uuid5
@@ -41,6 +42,8 @@ _SIZES: Final = (
     (16384, 204800, 8),
 )
 _METADATA: Final = 128
+#: The address of the first node, where the nodes have none; such are in no real network.
+_FIRST: Final = IPv4Address("198.18.0.1")
 #: MiB of a node's memory that its own system takes.
 _RESERVED: Final = 1024
 _LEAST: Final = Spec(0, 1, 0, 0, 0, 1)
@@ -159,17 +162,19 @@ def world_of(cluster: Cluster) -> World:
     usable = [node.name for node in cluster.nodes if node.usable]
     if not usable:
         raise StewardError("the cluster has no usable node")
-    nodes = [_in_cluster(node, usable) for node in cluster.nodes]
+    nodes = [_in_cluster(node, usable, at) for at, node in enumerate(cluster.nodes)]
     return World(BEGIN, cluster.replace(nodes, map(_existing, cluster.instances)), _POOL)
 
 
-def _in_cluster(node: Node, usable: list[str]) -> Node:
+def _in_cluster(node: Node, usable: list[str], at: int) -> Node:
+    """``at``: its place among the nodes; no two have one address."""
     candidate = node.master_candidate
     sent = node.sent.having(
         uuid=node.uuid or _uuid_of(node.name),
         master=node.name == usable[0],
         master_candidate=node.name in usable[:_POOL] if candidate is None else candidate,
         master_capable=True,
+        primary_ip=node.primary_ip or str(_FIRST + at),
     )
     return node._replace(sent=sent)
 

@@ -12,6 +12,7 @@ from ganeti_steward.core.model import opcodes
 from ganeti_steward.core.model.answer import Answer
 from ganeti_steward.core.model.context import Context
 from ganeti_steward.core.model.requests import Relocate
+from ganeti_steward.plugins.maintenance.queue.short_jobs import QUERY_DATA
 from ganeti_steward.plugins.simulation.assumptions import SECOND, Assumptions
 from ganeti_steward.plugins.simulation.cluster import SimulatedCluster
 from ganeti_steward.plugins.simulation.effects import DELAY, NEW_SECONDARY, Effects
@@ -35,16 +36,30 @@ class SimulatedOperations(Effects):
         super().__init__(cluster)
         self._cluster, self._assumed, self._on_success = cluster, assumed, succeeded
         self._random = Random(f"jobs {assumed.seed}")
+        self._calls = Random(f"out-of-band {assumed.seed}")
 
     def begin(self, operation: Operation) -> tuple[float, Callable[[], Any]]:
         """It starts: the ns until its end, and what happens then; both raise Failed."""
         operation = self._resolved(operation)
         self.check(operation)
-        if self._random.random() < self._assumed.job_failures:
+        # How many checks there are depends on which rounds are left out.
+        if operation["OP_ID"] != QUERY_DATA and self._random.random() < self._assumed.job_failures:
             raise JobFailed("it failed for a reason of its own")
         if operation["OP_ID"] == opcodes.FAILOVER:
-            self._cluster.stop(operation["instance_name"])
+            self._shut_down_first(operation["instance_name"])
         return self._seconds(operation) * SECOND, partial(self._end, operation)
+
+    def _shut_down_first(self, instance: str) -> None:
+        """Ganeti stops what it fails over, unless the node is marked offline or does not answer."""
+        primary = self._cluster.instances[instance].primary
+        if self._cluster.answers(primary) and not self._cluster.nodes[primary].offline:
+            self._cluster.stop(instance)
+
+    def power(self, operation: Operation, node: str) -> bool:
+        """Run the out-of-band program of a node, which may fail."""
+        if self._calls.random() < self._assumed.oob_fails:
+            return False
+        return super().power(operation, node)
 
     def _end(self, operation: Operation) -> Any:
         try:

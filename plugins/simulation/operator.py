@@ -8,7 +8,7 @@ from typing import Final
 
 from ganeti_steward.core.model.finding import LIVE_REPAIR
 from ganeti_steward.plugins.filters.queue import Schedule
-from ganeti_steward.plugins.model.incident import Incident
+from ganeti_steward.plugins.model.incident import DEAD, Incident
 from ganeti_steward.plugins.model.task import Held
 from ganeti_steward.plugins.simulation.assumptions import HOUR, SECOND, Assumptions
 from ganeti_steward.plugins.simulation.cluster import SimulatedCluster
@@ -43,8 +43,8 @@ class Operator:
         self._known = set[str]()
         """what he attends to already: names of nodes, uuids of incidents, `_MASTER`"""
 
-    def notice_death(self, node: str) -> None:
-        """A node has stopped to run."""
+    def notice_silence(self, node: str) -> None:
+        """Nothing of a node answers; if it is only cut off when he comes, he lets it run."""
         if self._cluster.nodes[node].master:
             self._notice(_MASTER)
         self._notice(node)
@@ -107,6 +107,8 @@ class Operator:
         if node is None or incident.state.withdrawn or not incident.state.begun:
             return
         repaired = incident.state.succeeded and incident.action == LIVE_REPAIR
+        # It was cut off, and was not switched off.
+        repaired |= incident.action == DEAD and self._cluster.usable(node.name)
         if incident.maintenance:
             self._end_maintenance(node.name, incident)
         elif node.name in self._cluster.out or repaired:

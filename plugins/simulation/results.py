@@ -78,6 +78,14 @@ class Results(NamedTuple):
     """nodes that died"""
     deaths_in_use: int
     """those of them on which instances ran"""
+    cut_offs: int
+    """nodes that lost their network while they ran"""
+    switched_off: int
+    """nodes that the daemon had switched off by their out-of-band program"""
+    switched_off_running: int
+    """those of them that ran then: they were only cut off"""
+    run_twice: tuple[str, ...]
+    """instances that were started while another node ran them, which must never be"""
     moves: Mapping[str, int]
     """command of gnt-instance -> moves that succeeded"""
     copied: float
@@ -129,7 +137,7 @@ class Measured:
         self.copied = 0
         """MiB"""
         self.failed_jobs = self.rounds = 0
-        self.deaths = self.deaths_in_use = 0
+        self.deaths = self.deaths_in_use = self.cut_offs = 0
         self.states = Counter[str]()
         """state -> incidents that reached it"""
         self.stuck = set[str]()
@@ -217,6 +225,10 @@ class Measured:
             downtime=hours,
             deaths=self.deaths,
             deaths_in_use=self.deaths_in_use,
+            cut_offs=self.cut_offs,
+            switched_off=self._cluster.switch_offs.total(),
+            switched_off_running=self._cluster.switch_offs[True],
+            run_twice=tuple(sorted(self._cluster.run_twice)),
             moves={one.command: self.moves[kind] for kind, one in MOVES.items()},
             copied=self.copied / 1024,
             failed_jobs=self.failed_jobs,

@@ -18,13 +18,14 @@ from ganeti_steward.plugins.maintenance.daemon.parts import Observer, Parts, Rou
 from ganeti_steward.plugins.maintenance.daemon.rounds import Rounds
 from ganeti_steward.plugins.maintenance.daemon.wakeup import Signals, Wakeup
 from ganeti_steward.plugins.maintenance.engine.step import step
+from ganeti_steward.plugins.maintenance.queue.short_jobs import CHECK_DISKS
 from ganeti_steward.plugins.maintenance.repairs.planner import PluginPlanner, PluginRoutine
 from ganeti_steward.plugins.maintenance.runtime import Runtime
 from ganeti_steward.plugins.model.world import World
 from ganeti_steward.plugins.simulation.assumptions import DAY, SECOND, Assumptions
 from ganeti_steward.plugins.simulation.cluster import SimulatedCluster
 from ganeti_steward.plugins.simulation.daemon import MemoryStore, SimulatedQueue, next_deadline
-from ganeti_steward.plugins.simulation.hardware import Failure, Hardware, drawn
+from ganeti_steward.plugins.simulation.hardware import AILMENT, Failure, Hardware, drawn
 from ganeti_steward.plugins.simulation.jobs import Row, SimulatedJobs
 from ganeti_steward.plugins.simulation.operations import SimulatedOperations
 from ganeti_steward.plugins.simulation.operator import Operator
@@ -33,6 +34,8 @@ from ganeti_steward.plugins.simulation.rolls import Rolls
 
 #: s after which the daemon has seen that a job has ended.
 _SEEN_AFTER: Final = 2
+#: s after which a check of disks has certainly ended.
+_CHECKED: Final = 10
 Progress = Callable[[float], None]
 
 
@@ -49,7 +52,9 @@ class Simulation:
         self.measured = Measured(self._clock, cluster)
         operations = SimulatedOperations(cluster, assumed, self.measured.did)
         jobs = SimulatedJobs(schedule, operations, self._job_ended)
-        self.hardware = Hardware(cluster, schedule, assumed, news=self._news, died=self._died)
+        self.hardware = Hardware(
+            cluster, schedule, assumed, news=self._news, died=self._died, cut_off=self._cut_off
+        )
         self.operator = Operator(
             cluster, jobs, self.store.incidents, self.hardware, schedule, assumed
         )
@@ -87,7 +92,7 @@ class Simulation:
     def run(self, progress: Progress = lambda share: None) -> Results:
         """Run to the end; ``progress`` is called with the share that is done."""
         for failure in drawn(sorted(self.cluster.nodes), self._assumed):
-            self.schedule.after(failure.at, self._failing(failure))
+            self.expect(failure)
         self.rolls.begin()
         end = self._begin + int(self._assumed.days * DAY)
         try:
@@ -104,6 +109,25 @@ class Simulation:
         rolls = self.rolls.results(self.hardware.reboots.total())
         return self.measured.results(self._assumed, left, rolls)
 
+    def expect(self, failure: Failure) -> None:
+        """Have a failure happen; called before the simulation runs."""
+        self.schedule.after(failure.at, lambda: self.hardware.fail(failure))
+        self._check_disks_before(failure.at)
+        if failure.kind == AILMENT:
+            self._check_disks_before(failure.at + failure.lasts)
+
+    def _check_disks_before(self, at: int) -> None:
+        """Have the last check of disks before a failure made; ``at``: ns after the start.
+
+        All checks between two failures find the same.
+        """
+        settings = self._settings
+        if CHECK_DISKS in settings.routine and settings.disk_check_interval:
+            for seconds in (settings.disk_check_interval, settings.round_interval):
+                interval = int(seconds * SECOND)
+                last = (at - _CHECKED * SECOND) // interval * interval
+                self.schedule.after(max(last, 0), lambda: self._wake(0))
+
     def _next(self) -> int | None:
         known = [at for at in (self.schedule.next, self._next_round) if at is not None]
         return min(known, default=None)
@@ -116,15 +140,12 @@ class Simulation:
             self.schedule.now, self._next_round = at, None
             self._round()
 
-    def _failing(self, failure: Failure) -> Callable[[], None]:
-        return lambda: self.hardware.fail(failure)
-
     # The daemon
 
     def _round(self) -> None:
-        """One round, unless the master does not run."""
+        """One round, unless nothing of the master answers."""
         if not any(
-            node.master and self.cluster.alive(node.name) for node in self.cluster.nodes.values()
+            node.master and self.cluster.answers(node.name) for node in self.cluster.nodes.values()
         ):
             self._wake(self._settings.round_interval)
             return
@@ -155,7 +176,11 @@ class Simulation:
 
     def _died(self, node: str) -> None:
         self.measured.died(node)
-        self.operator.notice_death(node)
+        self.operator.notice_silence(node)
+
+    def _cut_off(self, node: str) -> None:
+        self.measured.cut_offs += 1
+        self.operator.notice_silence(node)
 
     # Results
 

@@ -64,6 +64,10 @@ def _figures(found: Results) -> Iterator[tuple[str, str]]:
     for cause, hours in found.downtime.items():
         yield f"  {cause}", f"{hours:.1f} h"
     yield "nodes that died", f"{found.deaths}, {found.deaths_in_use} of them with instances"
+    yield "nodes cut off", str(found.cut_offs)
+    only = f", {found.switched_off_running} of them were only cut off"
+    yield "nodes switched off", f"{found.switched_off}{only if found.switched_off else ''}"
+    yield "instances run twice", ", ".join(found.run_twice) or "none"
     yield "moves", f"{_listed(found.moves)}; {found.copied:.0f} GiB copied"
     yield "jobs that failed", str(found.failed_jobs)
     yield "nodes under repair", f"at most {found.most_under_repair} at once"
@@ -110,6 +114,9 @@ _OPTIONS: Final = {
     "flaps": "times per node and year that a report comes and goes for no reason",
     "storms": "times per year that many nodes report a fault at once",
     "storm_nodes": "share of the nodes that do so",
+    "cut_offs": "times per node and year that a node loses its network and runs on",
+    "cut_off_hours": "hours until its network is back, on average",
+    "oob_fails": "share of the calls of out-of-band programs that fail",
     "operator_hours": "hours until an operator attends to a dead node or a result, on average",
     "repair_hours": "hours until that node is back, on average",
     "job_failures": "share of the jobs that fail for no reason",
@@ -120,10 +127,10 @@ _OPTIONS: Final = {
     "reboot_minutes": "minutes for which a node is away in such a reboot",
 }
 #: Those of them that are shares, and those that must not be 0.
-_SHARES: Final = ("repaired", "storm_nodes", "job_failures")
+_SHARES: Final = ("repaired", "storm_nodes", "job_failures", "oob_fails")
 _POSITIVE: Final = (
-    "days", "ailing_hours", "operator_hours", "repair_hours", "copied_per_second",
-    "migrated_per_second", "reboot_minutes",
+    "days", "ailing_hours", "cut_off_hours", "operator_hours", "repair_hours",
+    "copied_per_second", "migrated_per_second", "reboot_minutes",
 )  # fmt: skip
 _DEFAULTS: Final = Assumptions()
 
@@ -185,13 +192,21 @@ def run(options: argparse.Namespace) -> int:
     elif options.json:
         print_json([{"config": one.name, "mode": one.mode, **one.results.json()} for one in sides])
     else:
-        sys.stdout.write("\n".join(map(_printed, sides)))
+        sys.stdout.write("\n".join([*map(_printed, sides), *_saved(sides)]))
     return EXIT_OK
 
 
 def _printed(side: Side) -> str:
     heading = [f"{side.name}:"] if side.name else []
     return "".join(f"{line}\n" for line in [*heading, *lines(side.results, side.mode)])
+
+
+def _saved(sides: Sequence[Side]) -> Iterator[str]:
+    """How much less the instances are down under the second configuration."""
+    first, *others = [sum(one.results.downtime.values()) for one in sides]
+    for side, down in zip(sides[1:], others, strict=True):
+        change = f"{abs(first - down):.1f} h {'more' if down > first else 'less'}"
+        yield f"{side.name} instead of {sides[0].name}: instances were down for {change}\n"
 
 
 def _simulated(start: World, configs: Sequence[Config], assumed: Assumptions) -> list[Results]:

@@ -29,6 +29,7 @@ HARD = Assumptions(
     repairable=30,
     flaps=20,
     storms=30,
+    cut_offs=20,
     operator_hours=3,
     repair_hours=5,
     job_failures=0.03,
@@ -53,6 +54,9 @@ def drawn_case(seed: int) -> Simulation:
         "moves_in_cluster": random.choice([0, 0, 2]),
         "windows": random.choice([(), (), ("22:00-06:00",), ("Mon-Thu 08:00-12:00",)]),
         "final_role": random.choice(["offline", "drained"]),
+        "power_off": random.choice([False, True]),
+        "routine": random.choice([(), ("check-disks",)]),
+        "dead_after": random.choice([0, 60, 300]),
     }
     start = made_world(nodes, nodes * random.randint(1, 6), seed)
     return Checked(start, configured(**settings), HARD._replace(seed=seed))
@@ -72,6 +76,7 @@ class Checked(Simulation):
     def check(self, outcome: Round) -> None:
         assert not outcome.fault
         assert outcome.world is not None
+        assert not self.cluster.run_twice
         under_repair = [one for one in outcome.incidents.values() if is_under_repair(one)]
         for planned in (False, True):
             nodes = {one.node for one in under_repair if bool(one.maintenance) == planned}
@@ -105,7 +110,7 @@ class Checked(Simulation):
     def _check_task(self, started: Started, world: World) -> None:
         node = world.nodes[world.incidents[started.incident].node].name
         if started.task.step == FINAL_ROLE:
-            assert not list(world.instances_on(node))
+            assert not (list(world.instances_on(node)) and self.cluster.alive(node))
         if started.task.step != MOVE:
             return
         barred = {*avoided_nodes(world), *(one.name for one in world.cluster.nodes if not one.live)}
@@ -116,9 +121,12 @@ class Checked(Simulation):
                 assert operation["OP_ID"] in MOVES
                 nodes = nodes_after(nodes, operation)
             assert node in before
-            # For a reboot the copy stays, and where it has no other place, which is reported.
+            # For a reboot the copy stays, and where it has no other place, which is reported; on a
+            # node that is off it is replaced once all instances run.
             kept = (
-                world.incidents[started.incident].maintenance or "one copy" in started.task.reason
+                world.incidents[started.incident].maintenance
+                or "one copy" in started.task.reason
+                or not self.cluster.alive(node)
             )
             copied = any(operation["OP_ID"] == REPLACE_DISKS for operation in moves)
             assert node not in (nodes[:1] if kept and not copied else nodes)

@@ -82,6 +82,11 @@ def test_two_configurations_side_by_side(front: Front, tmp_path: Path) -> None:
     text = front(*base, acting, "--compare", str(calm)).out
     assert text.startswith(f"{acting}:\n20 days of 6 nodes")
     assert f"\n\n{calm}:\n20 days of 6 nodes" in text
+    more = sum(both[1]["downtime"].values()) - sum(both[0]["downtime"].values())
+    assert more > 0.1
+    assert text.endswith(
+        f"\n\n{calm} instead of {acting}: instances were down for {more:.1f} h more\n"
+    )
 
 
 def test_a_cluster_from_a_file(front: Front) -> None:
@@ -145,6 +150,8 @@ def test_a_made_cluster_where_no_luxid_runs(
     ("arguments", "faults"),
     [
         (("--days", "0", "--repaired", "2"), ("--days 0: more than 0", "--repaired 2: a share")),
+        (("--oob-fails", "1.5"), ("--oob-fails 1.5: a share",)),
+        (("--cut-off-hours", "0"), ("--cut-off-hours 0: more than 0",)),
         (("--storms", "-1"), ("--storms -1: 0 or more",)),
         (("--days", "inf"), ("--days inf: more than 0",)),
         (("--ailments", "nan"), ("--ailments nan: 0 or more",)),

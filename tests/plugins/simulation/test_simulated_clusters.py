@@ -81,7 +81,7 @@ def test_routine_work_is_done_in_the_rounds() -> None:
     start = made_world(5, 10, 1)
     tagged = with_cluster_tags(start, ["ganeti:watcher:autorepair:fix-storage"])
     assumed = Assumptions(days=4, seed=1, deaths=60, ailments=0, repairable=0, flaps=0, storms=0)
-    simulation = Checked(tagged, configured(routine=("harep",)), assumed)
+    simulation = Checked(tagged, configured(routine=("harep",), dead_after=0), assumed)
     found = simulation.run()
     assert found.deaths > 0
     assert not found.incidents
@@ -89,7 +89,7 @@ def test_routine_work_is_done_in_the_rounds() -> None:
     assert any(
         ":success:" in tag for one in simulation.cluster.instances.values() for tag in one.tags
     )
-    alone = Checked(start, configured(routine=("harep",)), assumed).run()
+    alone = Checked(start, configured(routine=("harep",), dead_after=0), assumed).run()
     assert not any(alone.moves.values())
 
 
@@ -101,13 +101,13 @@ def test_the_failures_do_not_depend_on_the_rest() -> None:
     alone = [one for one in drawn(["a"], hard) if one.kind != "storm"]
     assert of_a == alone
     assert Counter(one.kind for one in whole).keys() == {
-        "death", "ailment", "repairable", "flap", "storm"
+        "death", "ailment", "repairable", "flap", "storm", "cut-off"
     }  # fmt: skip
     assert drawn(["a"], hard._replace(seed=2)) != drawn(["a"], hard)
 
 
 def test_without_failures_nothing_happens() -> None:
-    calm = Assumptions(deaths=0, ailments=0, repairable=0, flaps=0, storms=0)
+    calm = Assumptions(deaths=0, ailments=0, repairable=0, flaps=0, storms=0, cut_offs=0)
     found = Simulation(made_world(4, 8, 1), configured(), calm).run()
     assert (found.availability, found.incidents, found.rounds) == (1.0, 0, 0)
     assert "at most 0" in svg([Side("", "act", found)])

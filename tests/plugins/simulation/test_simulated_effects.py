@@ -8,8 +8,14 @@ from typing import Any, Final
 import pytest
 from worlds import GROUP, after, instance, node, uuid_of, world
 
+from ganeti_steward.allocators.jobs.operations import failover
 from ganeti_steward.plugins.maintenance.repairs.disk_gate import VERIFY_DISKS
-from ganeti_steward.plugins.model.operations import copy_to, repair_storage, set_allocatable
+from ganeti_steward.plugins.model.operations import (
+    copy_to,
+    out_of_band,
+    repair_storage,
+    set_allocatable,
+)
 from ganeti_steward.plugins.simulation.cluster import SimulatedCluster
 from ganeti_steward.plugins.simulation.effects import QUERY_STORAGE, QUERY_VOLUMES, Effects
 from ganeti_steward.plugins.simulation.jobs import JobFailed
@@ -87,3 +93,47 @@ def test_disks_of_a_node_group(
         down,
         {},
     ]
+
+
+@pytest.mark.parametrize(
+    ("state", "twice"), [("runs", set()), ("dead", set()), ("off", set()), ("cut", {"a"})]
+)
+def test_an_instance_that_still_runs_on_its_old_node_is_noted(state: str, twice: set[str]) -> None:
+    """Ganeti stops nothing on a node that is marked offline, whether it runs or not."""
+    cluster = SimulatedCluster(START, lambda: START.now)
+    effects = Effects(cluster)
+    if state == "dead":
+        cluster.power("n2", dead=True)
+    elif state != "runs":
+        cluster.cut_off("n2", is_cut=True)
+    if state == "off":
+        effects.run(out_of_band("n2", "power-off"))
+    cluster.place("a", ("n2", "n1"), live=True)
+    if state != "runs":
+        cluster.set_roles("n2", offline=True)
+    effects.run(failover("a"))
+    assert cluster.instances["a"].nodes == ("n1", "n2")
+    assert cluster.run_twice == twice
+
+
+@pytest.mark.parametrize("name", ["n2", "n3"])
+def test_the_power_of_a_node(name: str) -> None:
+    cluster = SimulatedCluster(START, lambda: START.now)
+    effects = Effects(cluster)
+
+    def status() -> Any:
+        return effects.run(out_of_band(name, "power-status"))
+
+    cluster.cut_off(name, is_cut=True)
+    assert status() == [[[0, name], [0, {"powered": True}]]]
+    for _ in range(2):
+        assert effects.run(out_of_band(name, "power-off")) == [[[0, name], [0, None]]]
+    assert status() == [[[0, name], [0, {"powered": False}]]]
+    assert (cluster.switch_offs, cluster.cut) == ({True: 1}, set())
+
+
+def test_a_node_that_a_person_has_switched_off_stays_so() -> None:
+    cluster = SimulatedCluster(START, lambda: START.now)
+    cluster.power("n3", out=True)
+    Effects(cluster).run(out_of_band("n3", "power-off"))
+    assert (cluster.out, cluster.dead, cluster.switch_offs) == ({"n3"}, set(), {})

@@ -76,8 +76,8 @@ def test_the_figures(front: Front) -> None:
     )  # fmt: skip
     done = front(*arguments, "--seed", "3")
     assert (done.status, done.err) == (0, "")
-    assert "\nrolls               1; the longest took " in done.out
-    assert "\nnodes of rolls      4 done; 4 reboots\n" in done.out
+    assert "\nrolls                1; the longest took " in done.out
+    assert "\nnodes of rolls       4 done; 4 reboots\n" in done.out
     found = json.loads(front(*arguments, "--seed", "3", "--json").out)
     assert (found["rolls"]["done"], found["assumed"]["roll_days"]) == (4, 2)
     assert "rolls" not in front(*arguments[:-2]).out

@@ -157,16 +157,17 @@ class Operations(Effects):
         lacking = [node for node in places(row) if ganeti.storage.lacks(node, row["name"])]
         return [[ganeti.node(node)["uuid"], volume] for node in lacking]
 
-    def power(self, operation: Operation, node: str) -> None:
+    def power(self, operation: Operation, node: str) -> bool:
         world, command = self._world, operation["command"]
         if command in ("power-off", "power-cycle") and world.faults.keeps_power():
-            return
+            return True
         if command == "power-cycle":
             world.checks.reboots.rebooted(texts([operation]).get(JOB_SOURCE, ""), node)
-            return
-        super().power(operation, node)
+            return True
+        done = super().power(operation, node)
         if command == "power-off":
             world.faults.surprise(command)
+        return done
 
 
 def _has_locks(row: Row) -> None:
