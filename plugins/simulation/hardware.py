@@ -155,21 +155,35 @@ class Hardware:
 
     def observations(self) -> Mapping[str, Observation]:
         """Uuid of a node -> what its agent reported in the last poll."""
-        now, cluster, linked = self._schedule.now, self._cluster, self._linked()
-        seen: dict[str, Observation] = {
-            node.uuid: Reported(_HEALTHY, OK, "", now, self._boot(name), linked[name])
+        cluster = self._cluster
+        gone = (*cluster.dead, *cluster.out, *cluster.cut)
+        unreached = tuple(sorted({cluster.nodes[name].primary_ip for name in gone}))
+        healthy = Reported(_HEALTHY, OK, "", self._schedule.now)
+        reported = {
+            node.uuid: healthy._replace(
+                boot=self._boot(name),
+                linked=self._linked()[name],
+                unreached=unreached if node.master_candidate else None,
+            )
             for name, node in cluster.nodes.items()
         }
         for name in self._wrong:
             failure = max(self._wrong[name], key=lambda one: (severity(one.status), -one.at))
-            command = _COMMAND if failure.status == LIVE_REPAIR else ""
-            original = self._wrong[name][failure]
-            found = Reported(original, failure.status, command, now, self._boot(name), linked[name])
-            seen[cluster.nodes[name].uuid] = found
-        for name in (*cluster.dead, *cluster.out, *cluster.cut):
-            since = self._silent.setdefault(name, now)
-            seen[cluster.nodes[name].uuid] = Silent(since, "the agent does not answer", gone=True)
-        return seen
+            uuid = cluster.nodes[name].uuid
+            reported[uuid] = reported[uuid]._replace(
+                original=self._wrong[name][failure],
+                status=failure.status,
+                command=_COMMAND if failure.status == LIVE_REPAIR else "",
+            )
+        silent = {
+            cluster.nodes[name].uuid: Silent(
+                self._silent.setdefault(name, self._schedule.now),
+                "the agent does not answer",
+                gone=True,
+            )
+            for name in gone
+        }
+        return {**reported, **silent}
 
     def _linked(self) -> Mapping[str, tuple[str, ...]]:
         """Name of a node -> addresses of the nodes with which DRBD is connected there."""

@@ -54,7 +54,7 @@ def drawn_case(seed: int) -> Simulation:
         "moves_in_cluster": random.choice([0, 0, 2]),
         "windows": random.choice([(), (), ("22:00-06:00",), ("Mon-Thu 08:00-12:00",)]),
         "final_role": random.choice(["offline", "drained"]),
-        "power_off": random.choice([False, True]),
+        "fence": random.choice(["off", "act"]),
         "routine": random.choice([(), ("check-disks",)]),
         "dead_after": random.choice([0, 60, 300]),
     }

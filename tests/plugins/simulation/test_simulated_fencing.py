@@ -51,7 +51,7 @@ def played(kind: str, assumed: Assumptions = CALM, **settings: object) -> Result
 
 
 def simulated(kind: str, assumed: Assumptions = CALM, **settings: object) -> Watched:
-    config = configured(**{"power_off": True, "routine": ("check-disks",), **settings})
+    config = configured(**{"fence": "act", "routine": ("check-disks",), **settings})
     simulation = Watched(made_world(5, 20, 1), config, assumed)
     simulation.expect(Failure(AT, NODE, kind, 0, lasts=3 * HOUR))
     return simulation
@@ -76,9 +76,7 @@ def test_a_death_with_and_without_power_off(dead_after: float, known: float) -> 
 
     Without it the instances are down until the operator comes, which here is the end.
     """
-    off, waits = (
-        played(DEATH, power_off=wanted, dead_after=dead_after) for wanted in (True, False)
-    )
+    off, waits = (played(DEATH, fence=wanted, dead_after=dead_after) for wanted in ("act", "off"))
     polled, jobs = 43, 30
     least = known + CALM.failover_seconds
     assert least <= hours(off) * 3600 <= polled + least + jobs
@@ -88,7 +86,7 @@ def test_a_death_with_and_without_power_off(dead_after: float, known: float) -> 
 
 
 def test_a_cut_off_node_that_is_switched_off_is_down_until_its_instances_run_elsewhere() -> None:
-    off, waits = (played(CUT_OFF, power_off=wanted) for wanted in (True, False))
+    off, waits = (played(CUT_OFF, fence=wanted) for wanted in ("act", "off"))
     assert CALM.failover_seconds <= hours(off) * 3600 <= CALM.failover_seconds + 30
     assert (off.switched_off, off.switched_off_running, off.cut_offs) == (1, 1, 1)
     assert off.moves["failover"] == RUNNING
@@ -125,7 +123,7 @@ def test_no_instance_ever_runs_twice(seed: int) -> None:
     assumed = HARD._replace(
         seed=seed, days=2, cut_offs=150, cut_off_hours=1, oob_fails=seed % 2 / 2, storms=0
     )
-    config = configured(power_off=True, routine=("check-disks",), most_nodes=2, storm_share=1)
+    config = configured(fence="act", routine=("check-disks",), most_nodes=2, storm_share=1)
     found = Watched(made_world(6, 18, seed), config, assumed).run()
     assert found.run_twice == ()
     assert found.cut_offs > 0
@@ -135,7 +133,7 @@ def test_no_instance_ever_runs_twice(seed: int) -> None:
 def test_many_cut_off_nodes_are_switched_off() -> None:
     """What the test before sees: otherwise it would show nothing."""
     assumed = HARD._replace(days=3, cut_offs=150, oob_fails=0, ailments=0, storms=0)
-    config = configured(power_off=True, routine=("check-disks",), most_nodes=2, storm_share=1)
+    config = configured(fence="act", routine=("check-disks",), most_nodes=2, storm_share=1)
     found = Watched(made_world(6, 18, 1), config, assumed).run()
     assert found.switched_off_running > 1
     assert found.moves["failover"] > 1
