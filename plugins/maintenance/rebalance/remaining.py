@@ -41,14 +41,16 @@ def remaining(world: World, group: str) -> Remaining:
     members = {one.name for one in world.cluster.nodes if one.group == group}
     nodes = dict.fromkeys(members & world.reserved_nodes, "is in use by another task")
     nodes |= {name: why for name, why in world.avoided_nodes.items() if name in members}
-    failed = {
+    # Ganeti would fail one that is down over, while its watcher starts it where it is.
+    stays = {one.name: "is down" for one in world.down_on_live_nodes()}
+    stays |= {
         name: f"could not be moved by job {job.number} within the last hour"
         for job in world.routine
         if job.plugin == NAME and job.failed and not _made_way(world, job)
         for name in job.instances
     }
     reasons = {
-        name: _reason(world, name, failed)
+        name: _reason(world, name, stays)
         for name, one in world.instances.items()
         if members.intersection(one.nodes) and not nodes.keys() & set(one.nodes)
     }
@@ -61,12 +63,12 @@ def _made_way(world: World, job: RoutineJob) -> bool:
     return job.status == CANCELED and not with_incidents.isdisjoint(job.nodes)
 
 
-def _reason(world: World, name: str, failed: dict[str, str]) -> str:
+def _reason(world: World, name: str, stays: dict[str, str]) -> str:
     if name in world.reserved_instances:
         return "is in use by another task"
     if OPT_OUT_TAG in world.instances[name].tags:
         return f"has the tag {OPT_OUT_TAG}"
-    return failed.get(name, "")
+    return stays.get(name, "")
 
 
 def copied_gib(world: World) -> float:

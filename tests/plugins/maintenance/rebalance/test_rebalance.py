@@ -171,11 +171,12 @@ def test_instances_that_are_left_out() -> None:
     seen = uneven(reserved_instances=frozenset({"i0"}))
     failed = job(9, instances=("i2",), status="error")
     seen = with_instance(seen, "i1", tags=(OPT_OUT_TAG,))._replace(routine=(failed,))
+    seen = with_instance(seen, "i3", status="ERROR_down")
     plans = planned(seen)
-    assert not {"i0", "i1", "i2"} & {one.subject for one in tasks(plans)}
+    assert not {"i0", "i1", "i2", "i3"} & {one.subject for one in tasks(plans)}
     assert waits(plans)[SUBJECT].endswith(
         "left out: i0 is in use by another task, i1 has the tag maintd:off, i2 could not be moved "
-        "by job 9 within the last hour"
+        "by job 9 within the last hour, i3 is down"
     )
 
 
