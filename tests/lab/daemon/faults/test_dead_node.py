@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from random import Random
 from typing import Final
 
 import pytest
-from thorough import often
+from thorough import SEED, often
 
 from ganeti_steward.plugins.model.incident import (
     COMPLETED,
@@ -19,6 +22,7 @@ from ganeti_steward.plugins.model.incident import (
 )
 
 from ...cluster import tagged, until
+from ...drbd_lab import CANDIDATES, NODES
 from ..maintained_lab import MaintainedLab
 from ..node_files import FENCING
 from .breaking import power_program
@@ -42,16 +46,25 @@ disk-check-interval = 2
 
 
 @contextmanager
-def unreachable(lab: MaintainedLab, node: str) -> Iterator[None]:
-    """Nothing reaches the address of a node; what runs there goes on."""
-    (address,) = lab.node(node, "pip")
+def unreachable(lab: MaintainedLab, *nodes: str) -> Iterator[None]:
+    """Nothing reaches the addresses of some nodes; what runs there goes on."""
+    addresses = {
+        row["pip"] for row in lab.luxi.rows("node", ("name", "pip")) if row["name"] in nodes
+    }
     found = lab.on(lab.master, "ip", "-o", "-4", "addr", "show").splitlines()
-    (device,) = {line.split()[1] for line in found if f" {address}/" in line}
-    lab.on(lab.master, "ip", "addr", "del", f"{address}/24", "dev", device)
+    devices = {
+        address: line.split()[1]
+        for line in found
+        for address in addresses
+        if f" {address}/" in line
+    }
+    for address, device in devices.items():
+        lab.on(lab.master, "ip", "addr", "del", f"{address}/24", "dev", device)
     try:
         yield
     finally:
-        lab.on(lab.master, "ip", "addr", "add", f"{address}/24", "dev", device)
+        for address, device in devices.items():
+            lab.on(lab.master, "ip", "addr", "add", f"{address}/24", "dev", device)
 
 
 @contextmanager
@@ -63,13 +76,37 @@ def without_power(lab: MaintainedLab, node: str) -> Iterator[None]:
             yield
 
 
+def witnessed(lab: MaintainedLab, holds: Callable[[], bool], *, every: float = 1) -> None:
+    """Wait until something holds; the other candidates report meanwhile, where there are some."""
+
+    def found() -> bool:
+        others_report(lab)
+        return holds()
+
+    # What they report counts only 210 s after the silence began.
+    until(found, 600, every=every if CANDIDATES == 1 else 20)
+
+
+def others_report(lab: MaintainedLab) -> None:
+    """The other master candidates have a new report."""
+    for node in NODES[:CANDIDATES]:
+        if node not in (NODE, lab.master):
+            lab.steward("diagnose", node=node)
+
+
+def comes_back(lab: MaintainedLab, runs: Runs, instance: str) -> None:
+    """Wait until an instance runs on another node."""
+    witnessed(lab, lambda: runs.now(instance) not in ([], [NODE]))
+
+
 def test_a_dead_node_is_switched_off_and_its_instances_come_back(
     maintained: MaintainedLab, runs: Runs
 ) -> None:
+    """Ganeti's watcher starts nothing on the node when it is on again."""
     lab = maintained
     lab.place(EXT)
     with lab.daemon(f"{SETTINGS}{FENCING}"), without_power(lab, NODE):
-        until(lambda: runs.now("inst1.lab") not in ([], [NODE]))
+        comes_back(lab, runs, "inst1.lab")
         incident = lab.ended(NODE, COMPLETED)
         assert incident.action == DEAD
         ran = lab.operations(incident)
@@ -79,6 +116,40 @@ def test_a_dead_node_is_switched_off_and_its_instances_come_back(
             FAILOVER,
         ]
         assert lab.node(NODE, "offline") == [True]
+    ended = len(lab.jobs())
+    lab.on(lab.master, "ganeti-watcher", "--ignore-pause", "--wait-children")
+    assert (lab.node(NODE, "offline"), lab.running(NODE), len(lab.jobs())) == ([True], set(), ended)
+
+
+def test_a_person_permits_that_it_is_switched_off(maintained: MaintainedLab, runs: Runs) -> None:
+    lab = maintained
+    lab.place(EXT)
+    with lab.daemon(f'{SETTINGS}fence = "confirm"'), without_power(lab, NODE):
+        says(lab, "gnt-steward incident fence", "permits it")
+        during(ROUNDS, lambda: runs.now("inst1.lab") == [], lab)
+        assert "OP_OOB_COMMAND" not in lab.operations(lab.incident(NODE))
+        assert lab.steward("incident", "fence", NODE).returncode == 0
+        comes_back(lab, runs, "inst1.lab")
+        lab.ended(NODE, COMPLETED)
+
+
+def test_a_daemon_that_is_cut_off_switches_nothing_off(
+    maintained: MaintainedLab, runs: Runs
+) -> None:
+    """Half of the nodes are silent for the master: their instances run on, and only there."""
+    lab, others = maintained, NODES[3:]
+    placed = {f"inst{at}.lab": node for at, node in enumerate(others, 1)}
+    lab.place(*((name, "ext", node) for name, node in placed.items()))
+    with power_program(lab), lab.daemon(f"{SETTINGS}{FENCING}"):
+        with unreachable(lab, *others):
+            says(lab, f"nothing of {', '.join(others)} answers: this node or a network")
+            during(
+                ROUNDS,
+                lambda: all(runs.nodes(name) == {node} for name, node in placed.items()),
+                lab,
+            )
+        assert lab.incidents == {}
+        assert all_well(lab, runs) == {}
 
 
 @pytest.mark.parametrize("how", ["lie", "fail", "hang"][: often(1, 3)])
@@ -91,6 +162,9 @@ def test_a_cut_off_node_that_cannot_be_switched_off_keeps_its_instances(
     with power_program(lab) as folder, unreachable(lab, NODE):
         (folder / NODE).write_text(f"{how}\n")
         with lab.daemon(f"{SETTINGS}{FENCING}"):
+            if CANDIDATES > 1:
+                says(lab, "which is no majority: no report of node3.lab")
+                return
             until(lambda: "OP_OOB_COMMAND" in lab.operations(lab.incident(NODE)))
             incident = lab.incident(NODE)
             says(lab, NODE, incident.stopped_tag)
@@ -109,7 +183,7 @@ def test_the_first_to_come_back_take_the_room(maintained: MaintainedLab, runs: R
         tagged("instance", "inst4.lab", RESTART_NEVER),
     )
     with lab.daemon(f"{SETTINGS}{FENCING}moves-at-once = 1"), without_power(lab, NODE):
-        until(lambda: runs.now("inst1.lab") not in ([], [NODE]))
+        comes_back(lab, runs, "inst1.lab")
         incident = lab.ended(NODE, FAILED)
         assert RESTART_NEVER in incident.note
     rows = sorted((int(number), ops) for number, ops in lab.rows("job", "id", "ops"))
@@ -145,3 +219,52 @@ def test_a_node_that_is_only_cut_off_runs_on(maintained: MaintainedLab, runs: Ru
         until(lambda: not lab.incidents)
         assert runs.nodes("inst1.lab") == {NODE}
     assert all_well(lab, runs) == {}
+
+
+#: Operations after which the node comes back: it was just switched off, it is offline, an instance
+#: starts elsewhere.
+PHASES: Final = ("OP_OOB_COMMAND", "OP_NODE_SET_PARAMS", FAILOVER)
+
+
+@pytest.mark.parametrize("phase", PHASES[: often(1, 3)])
+def test_it_comes_back_in_the_middle(maintained: MaintainedLab, runs: Runs, phase: str) -> None:
+    """Whatever becomes of the incident: nothing runs twice, and what is down is named."""
+    lab = maintained
+    lab.place(EXT, OTHER)
+    with lab.daemon(f"{SETTINGS}{FENCING}moves-at-once = 1"):
+        with without_power(lab, NODE):
+            witnessed(lab, lambda: phase in lab.operations(lab.incident(NODE)), every=0.1)
+        until(lambda: all(not one.active and not one.open for one in lab.incidents.values()))
+        incident = lab.incident(NODE)
+    lab.on(lab.master, "ganeti-watcher", "--ignore-pause", "--wait-children")
+    for name in ("inst1.lab", "inst3.lab"):
+        assert len(runs.now(name)) == 1 or name in incident.note, incident
+
+
+KILLS: Final = 60
+
+
+@pytest.mark.thorough
+def test_each_operation_once_though_the_daemon_is_killed(
+    maintained: MaintainedLab, runs: Runs
+) -> None:
+    lab, rng, kills, rounds = maintained, Random(SEED), 0, 0
+    while kills < KILLS:
+        lab.place(EXT, OTHER)
+        with without_power(lab, NODE):
+            while not any(one.state.result for one in lab.incidents.values()):
+                with lab.daemon(f"{SETTINGS}{FENCING}moves-at-once = 1") as daemon:
+                    time.sleep(rng.uniform(0.3, 8))
+                    lab.kill(daemon)
+                    kills += 1
+                others_report(lab)
+                assert kills < 4 * KILLS, lab.incidents
+            rounds += 1
+            incident = lab.incident(NODE)
+            ran = Counter(lab.operations(incident))
+            # Power-off and power-status.
+            assert ran["OP_OOB_COMMAND"] == 2, ran
+            assert ran["OP_NODE_SET_PARAMS"] == 1, ran
+            assert ran[FAILOVER] == 2, ran
+        lab.reset()
+    print(f"{kills} kills over {rounds} dead nodes")
