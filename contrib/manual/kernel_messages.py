@@ -2,7 +2,7 @@
 """Complete tests/data/diagnose/kernel/messages.toml from the sources of kernels.
 
 contrib/manual/kernel_messages.py 6.1 6.12      # fetches Debian's package linux-source-6.1, ...
-contrib/manual/kernel_messages.py /usr/src/linux-source-6.1
+contrib/manual/kernel_messages.py /usr/src/linux-source-6.1    # a tree; its name says which kernel
 
 By hand, for each message: its file and format, a line of it, and what the collector makes of that
 (``family``, ``source``, ``fault``; without them nothing).  ``words`` are strings of files that
@@ -127,10 +127,7 @@ def _function(text: str, at: int) -> tuple[str, str]:
 
 
 def printed(tree: Path, row: Mapping[str, Any]) -> list[Any] | None:
-    """Function, call and priority of a message in a kernel; None if it does not have the message.
-
-    Raises ValueError if its priority is not clear.
-    """
+    """Function, call and priority in a kernel that has the message; raises ValueError."""
     for file, words in row.get("words", ()):
         if not any(words in one for one in re.findall(_STRING, code(tree, file))):
             return None

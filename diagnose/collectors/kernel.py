@@ -224,8 +224,8 @@ class Settings(NamedTuple):
     ] = 48.0
     io_errors: Annotated[
         Count,
-        "Messages about I/O errors of one device, or an ATA link, that make a fault; more than "
-        "half as many are neither a fault nor Ok.",
+        "Messages about I/O errors or time-outs of one device, or an ATA link, that make a fault; "
+        "more than half as many are neither a fault nor Ok.",
     ] = 5
     ignore: Annotated[
         tuple[str, ...], "Devices whose messages do not count, as shell patterns."

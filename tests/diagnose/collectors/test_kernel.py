@@ -19,6 +19,11 @@ from ganeti_steward.diagnose.testing import RecordedMachine
     for row in read()["message"]
     if row["line"].startswith("I/O error, dev sda,")
 )
+(CHECK,) = (
+    f"{row['6.12'][2]},1,7,-;{row['line'].replace('a600000000000000', '{}')}\n"
+    for row in read()["message"]
+    if row["line"].endswith("Machine Check: 0 Bank 5: a600000000000000")
+)
 
 
 def logging(path: Path, *records: str, uptime: str = "1000.00 900.00\n") -> RecordedMachine:
@@ -169,14 +174,14 @@ def test_programs_cannot_forge(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("status", ["a600000000000000", "f600000000000000", "be00000000800400"])
 def test_uncorrected_machine_checks(tmp_path: Path, status: str) -> None:
-    text = f"0,1,7,-;mce: [Hardware Error]: CPU 1: Machine Check: 0 Bank 5: {status}\n"
+    text = CHECK.format(status)
     results = collect("kernel", logging(tmp_path, text))
     assert faults(results) == {"kernel:cpu": ["uncorrected machine check"]}
 
 
 @pytest.mark.parametrize("status", ["8c00004a000800c1", "d000000000000000", "9c00000000000000"])
 def test_corrected_machine_checks(tmp_path: Path, status: str) -> None:
-    text = f"0,1,7,-;mce: [Hardware Error]: CPU 1: Machine Check: 0 Bank 5: {status}\n"
+    text = CHECK.format(status)
     assert fine(collect("kernel", logging(tmp_path, text))) == ["kernel"]
 
 
