@@ -7,13 +7,23 @@ from random import Random
 
 import pytest
 from collected import collect, faults, fine, recorded, survives, unknown
+from kernel_messages import read
 
 from ganeti_steward.core.errors import BadSettings
 from ganeti_steward.core.model.finding import Finding, NotApplicable, Unknown
 from ganeti_steward.diagnose.model.hysteresis import RunCounts, RunState, update
 from ganeti_steward.diagnose.testing import RecordedMachine
 
-ERROR = "3,1,{},-;I/O error, dev sda, sector 8 op 0x0:(READ) flags 0x0 phys_seg 1 prio class 2\n"
+(ERROR,) = (
+    f"{row['6.12'][2]},1,{{}},-;{row['line']}\n"
+    for row in read()["message"]
+    if row["line"].startswith("I/O error, dev sda,")
+)
+(CHECK,) = (
+    f"{row['6.12'][2]},1,7,-;{row['line'].replace('a600000000000000', '{}')}\n"
+    for row in read()["message"]
+    if row["line"].endswith("Machine Check: 0 Bank 5: a600000000000000")
+)
 
 
 def logging(path: Path, *records: str, uptime: str = "1000.00 900.00\n") -> RecordedMachine:
@@ -57,88 +67,6 @@ def test_drivers() -> None:
     families = ("ata", "drbd", "hba", "netdev", "oops", "rcu")
     quiet = {f"{family}_status": "Ok" for family in families}
     assert fine(collect("kernel", recorded("kernel", "drivers"), **quiet)) == ["kernel"]
-
-
-@pytest.mark.parametrize(
-    ("text", "source"),
-    [
-        ("block drbd3: Local IO failed in drbd_endio_write_sec_final. Detaching...", "drbd"),
-        ("drbd web/0 drbd8: Local IO failed in drbd_request_endio. Detaching...", "drbd"),
-        ("Unable to handle kernel paging request at virtual address ffff8000", "kernel"),
-        ("Oops: general protection fault, probably for non-canonical address 0x6b", "kernel"),
-    ],
-)
-def test_other_words(tmp_path: Path, text: str, source: str) -> None:
-    results = collect("kernel", logging(tmp_path, f"3,1,7,-;{text}\n"))
-    assert list(faults(results)) == [f"kernel:{source}"]
-
-
-@pytest.mark.parametrize(
-    ("record", "source", "fault"),
-    [
-        # drivers/pci/pcie/aer.c of Linux 6.1: aer_print_port_info, aer_print_error
-        (
-            "6,1,7,-;pcieport 0000:00:03.1: AER: Multiple Uncorrected (Fatal) error message "
-            "received from 0000:09:00.0",
-            "0000:00:03.1",
-            "fatal PCI Express error",
-        ),
-        (
-            "3,1,7,-;nvme 0000:09:00.0: PCIe Bus Error: severity=Uncorrected (Fatal), "
-            "type=Transaction Layer, (Receiver ID)",
-            "0000:09:00.0",
-            "fatal PCI Express error",
-        ),
-        (
-            "3,1,7,-;nvme 0000:09:00.0: AER: PCIe Bus Error: severity=Uncorrected (Fatal), "
-            "type=Inaccessible, (Unregistered Agent ID)",
-            "0000:09:00.0",
-            "fatal PCI Express error",
-        ),
-        # drivers/acpi/apei/bert.c: bert_print_all, drivers/firmware/efi/cper.c
-        (
-            "6,1,7,-;[Hardware Error]: event severity: fatal",
-            "cpu",
-            "uncorrected error reported by the firmware",
-        ),
-        # drivers/scsi/megaraid: megasas_transition_to_ready, megasas_reset_fusion
-        (
-            "3,1,7,-;megaraid_sas 0000:18:00.0: FW in FAULT state, Fault code:0x10000 "
-            "subcode:0x0 func:megasas_transition_to_ready",
-            "0000:18:00.0",
-            "controller failed",
-        ),
-        (
-            "4,1,7,-;megaraid_sas 0000:18:00.0: Hardware critical error, returning FAILED for "
-            "scsi0.",
-            "0000:18:00.0",
-            "controller failed",
-        ),
-    ],
-)
-def test_words_and_levels_of_the_sources(
-    tmp_path: Path, record: str, source: str, fault: str
-) -> None:
-    results = collect("kernel", logging(tmp_path, f"{record}\n"))
-    assert faults(results) == {f"kernel:{source}": [fault]}
-
-
-@pytest.mark.parametrize(
-    "record",
-    [
-        "4,1,7,-;nvme 0000:09:00.0: PCIe Bus Error: severity=Corrected, type=Physical Layer, "
-        "(Receiver ID)",
-        "3,1,7,-;nvme 0000:09:00.0: PCIe Bus Error: severity=Uncorrected (Non-Fatal), "
-        "type=Transaction Layer, (Requester ID)",
-        "6,1,7,-;[Hardware Error]: event severity: corrected",
-        # A program cannot write in the kernel's name.
-        "14,1,7,-;[Hardware Error]: event severity: fatal",
-        # What only informs of other things, in words that are a fault as warnings.
-        "6,1,7,-;megaraid_sas 0000:18:00.0: FW in FAULT state Fault code:0x10000",
-    ],
-)
-def test_words_and_levels_that_mean_nothing(tmp_path: Path, record: str) -> None:
-    assert faults(collect("kernel", logging(tmp_path, f"{record}\n"))) == {}
 
 
 def test_rules_of_the_admin(tmp_path: Path) -> None:
@@ -246,14 +174,14 @@ def test_programs_cannot_forge(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("status", ["a600000000000000", "f600000000000000", "be00000000800400"])
 def test_uncorrected_machine_checks(tmp_path: Path, status: str) -> None:
-    text = f"0,1,7,-;mce: [Hardware Error]: CPU 1: Machine Check: 0 Bank 5: {status}\n"
+    text = CHECK.format(status)
     results = collect("kernel", logging(tmp_path, text))
     assert faults(results) == {"kernel:cpu": ["uncorrected machine check"]}
 
 
 @pytest.mark.parametrize("status", ["8c00004a000800c1", "d000000000000000", "9c00000000000000"])
 def test_corrected_machine_checks(tmp_path: Path, status: str) -> None:
-    text = f"0,1,7,-;mce: [Hardware Error]: CPU 1: Machine Check: 0 Bank 5: {status}\n"
+    text = CHECK.format(status)
     assert fine(collect("kernel", logging(tmp_path, text))) == ["kernel"]
 
 
