@@ -67,6 +67,10 @@ class LocalMachine:
         """The target of a symbolic link; raises OSError."""
         return os.readlink(link)
 
+    def modified(self, path: str) -> float:
+        """When a file was last written or touched, seconds since the epoch; raises OSError."""
+        return os.stat(path).st_mtime
+
     def has(self, program: str) -> bool:
         """Whether there is a program of this name in the usual places."""
         return bool(_found(program))

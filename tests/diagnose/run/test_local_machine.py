@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from pathlib import Path
 
@@ -29,3 +30,12 @@ def test_files_of_the_kernel() -> None:
     assert len(boot.strip()) == 36
     for path in some(["/proc/stat", "/proc/uptime", "/proc/self/mountinfo"]):
         assert MACHINE.read(path).endswith(b"\n")
+
+
+def test_when_a_file_was_written(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    os.utime(file, (5, 1_700_000_000.5))
+    assert MACHINE.modified(str(file)) == 1_700_000_000.5
+    with pytest.raises(FileNotFoundError):
+        MACHINE.modified(f"{file}.gone")
