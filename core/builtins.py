@@ -34,7 +34,8 @@ class BuiltIn(NamedTuple):
 
 #: Modules of `diagnose.collectors`, in the order in which they run.
 COLLECTORS: Final = (
-    "smart", "md", "lvm", "drbd", "filesystems", "edac", "network", "sensors", "ipmi", "kernel"
+    *("smart", "md", "lvm", "drbd", "filesystems"),
+    *("edac", "network", "sensors", "ipmi", "kernel", "ganeti"),
 )  # fmt: skip
 
 #: All of them; repairs are called in this order.

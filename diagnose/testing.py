@@ -4,7 +4,8 @@
 ``files`` (absolute path -> text, for the many small ones of sysfs),
 ``commands`` (command line -> ``{"status": 0, "output": "...", "errors": "...", "fault": ""}``;
 ``output_file`` instead of ``output`` names a file in the same directory), ``links``, ``space``,
-``temperatures``, ``fans`` and ``kernel_log`` (lists of the values of `core.machine`), and
+``modified`` (path -> seconds since the epoch), ``temperatures``, ``fans`` and ``kernel_log``
+(lists of the values of `core.machine`), and
 ``refused`` (path -> the name of the error reading it ends with, ``EINVAL``).
 A program is there when a command begins with its name.
 """
@@ -74,6 +75,12 @@ class RecordedMachine:
         if link in self.recorded.get("links", {}):
             return str(self.recorded["links"][link])
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), link)
+
+    def modified(self, path: str) -> float:
+        """When a recorded file was written; raises OSError."""
+        if self._file(path) and path in self.recorded.get("modified", {}):
+            return float(self.recorded["modified"][path])
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
 
     def has(self, program: str) -> bool:
         """Whether any command of this program was recorded."""

@@ -52,7 +52,7 @@ def this_node(data: str = DATA, host: str = "") -> ThisNode:
     """This node by the files in Ganeti's data directory; ``host`` defaults to the host's name."""
     host = host or socket.gethostname()
     addresses = node_addresses(data)
-    name = _full_name(host, [*addresses, *lines(data, "ssconf_node_list")])
+    name = full_name(host, [*addresses, *lines(data, "ssconf_node_list")])
     return ThisNode(name, _uuid(data), addresses.get(name, ""))
 
 
@@ -128,7 +128,7 @@ def own_address(node: ThisNode) -> str:
     )
 
 
-def _full_name(host: str, nodes: list[str]) -> str:
+def full_name(host: str, nodes: list[str]) -> str:
     """The node that the host is; a host's name may lack the domain."""
     if host in nodes:
         return host

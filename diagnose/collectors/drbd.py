@@ -73,7 +73,6 @@ _DRBDSETUP: Final = ("drbdsetup", "status", "--json")
 _LONGEST_REPLACEMENT: Final = 600
 
 _REPLACED: Final = re.compile(r".*_replaced--([0-9]{9,11})")
-_BOOT_TIME: Final = re.compile(r"btime ([0-9]{1,12})", re.MULTILINE)
 
 
 class Settings(NamedTuple):
@@ -275,14 +274,6 @@ def _is_replacing(machine: Machine) -> bool:
         with suppress(OSError, ValueError):
             volume = _REPLACED.fullmatch(reading.text_of(machine, f"/sys/block/{name}/dm/name"))
             # Clocks are set, so a little of the future counts as well.
-            if volume and abs(_now(machine) - int(volume[1])) < _LONGEST_REPLACEMENT:
+            if volume and abs(reading.now(machine) - int(volume[1])) < _LONGEST_REPLACEMENT:
                 return True
     return False
-
-
-def _now(machine: Machine) -> float:
-    """Seconds since the epoch, by the clock of the machine; raises OSError, ValueError."""
-    started = _BOOT_TIME.search(reading.text_of(machine, "/proc/stat"))
-    if started is None:
-        raise ValueError("/proc/stat does not have the time of the start")
-    return int(started[1]) + float(reading.text_of(machine, "/proc/uptime").split(" ")[0])

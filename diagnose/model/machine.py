@@ -54,6 +54,9 @@ class Machine(Protocol):
     def target(self, link: str) -> str:
         """The target of a symbolic link; raises OSError."""
 
+    def modified(self, path: str) -> float:
+        """When a file was last written or touched, seconds since the epoch; raises OSError."""
+
     def has(self, program: str) -> bool:
         """Whether there is a program of this name."""
 

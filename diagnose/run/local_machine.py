@@ -23,6 +23,9 @@ from ganeti_steward.diagnose.run.files import prepare_directory
 _FILE_LIMIT: Final = 4 * 2**20
 _KEPT_LIMIT: Final = 2**20
 
+#: Bytes that are read at a time: files below ``/proc/sys`` refuse 4 MiB with ENOMEM.
+_PIECE: Final = 2**16
+
 #: Bytes of one record of the kernel's log; the kernel gives no longer ones.
 _RECORD: Final = 8192
 
@@ -50,8 +53,11 @@ class LocalMachine:
 
     def read(self, path: str) -> bytes:
         """A file's content, 4 MiB of it at most; raises OSError."""
-        with open(path, "rb") as file:
-            return file.read(_FILE_LIMIT)
+        content = b""
+        with open(path, "rb", buffering=0) as file:
+            while len(content) < _FILE_LIMIT and (piece := file.read(_PIECE)):
+                content += piece
+        return content
 
     def listing(self, directory: str) -> Sequence[str]:
         """The names in a directory, sorted; raises OSError."""
@@ -60,6 +66,10 @@ class LocalMachine:
     def target(self, link: str) -> str:
         """The target of a symbolic link; raises OSError."""
         return os.readlink(link)
+
+    def modified(self, path: str) -> float:
+        """When a file was last written or touched, seconds since the epoch; raises OSError."""
+        return os.stat(path).st_mtime
 
     def has(self, program: str) -> bool:
         """Whether there is a program of this name in the usual places."""

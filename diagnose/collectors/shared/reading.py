@@ -19,6 +19,8 @@ _Kind = TypeVar("_Kind")
 #: int() would take "1_0", and other alphabets' digits.
 _NUMBER: Final = re.compile("-?[0-9]{1,100}")
 
+_BOOT_TIME: Final = re.compile(r"btime ([0-9]{1,12})", re.MULTILINE)
+
 #: Of a file or device that is not there (any more).
 _GONE: Final = (errno.ENOENT, errno.ENODEV, errno.ENXIO)
 
@@ -72,6 +74,25 @@ def number_of(machine: Machine, path: str) -> int:
         # No counter of the kernel is larger; a float cannot hold every number.
         raise ValueError(f"{path} holds no number")
     return int(text)
+
+
+def modified_if_there(machine: Machine, path: str) -> float:
+    """When a file was last written or touched, seconds since the epoch; 0 where there is none.
+
+    Raises OSError.
+    """
+    try:
+        return machine.modified(path)
+    except FileNotFoundError:
+        return 0.0
+
+
+def now(machine: Machine) -> float:
+    """Seconds since the epoch, by the clock of the machine; raises OSError, ValueError."""
+    started = _BOOT_TIME.search(text_of(machine, "/proc/stat"))
+    if started is None:
+        raise ValueError("/proc/stat does not have the time of the start")
+    return int(started[1]) + float(text_of(machine, "/proc/uptime").split(" ")[0])
 
 
 def ended(machine: Machine, *command: str) -> Ended:

@@ -1,10 +1,12 @@
 """Recorded machines, a broken and a healthy one for each kind of fault, observed over many runs.
 
 A file in ``tests/data/diagnose/lines`` holds in what both differ from a recorded machine, ``base``:
-``files``, ``links`` and ``refused`` are added, ``outputs`` and ``texts`` are substitutions (regular
-expressions) in what a program prints and in a file, ``kernel_log`` are more messages, ``without``
-is a program that is not there, ``a-day`` are counters that increase by so much a day, and
-``moment`` is what is different in a few runs only.  ``expected`` are the faults of the broken one.
+``files``, ``links``, ``refused`` and ``modified`` are added (null takes a file away),
+``seconds-ago`` are files that are always as old, ``outputs`` and ``texts`` are substitutions
+(regular expressions) in what a program prints and in a file, ``kernel_log`` are more messages,
+``without`` is a program that is not there, ``a-day`` are counters that increase by so much a day,
+and ``moment`` is what is different in a few runs only.  ``expected`` are the faults of the broken
+one.
 """
 
 from __future__ import annotations
@@ -64,8 +66,9 @@ class Noisy(RecordedMachine):
         self._change, self._chance, self._failing = change, chance, failing
         self._hot, self._uptime = kind == "broken", STARTED + (run > 0) * FIRST_PAUSE + run * PAUSE
         self._days = (self._uptime - STARTED) / 86_400
-        for key in ("files", "links", "refused"):
-            self.recorded[key] = {**self.recorded.get(key, {}), **change.get(key, {})}
+        for key in ("files", "links", "refused", "modified"):
+            merged = {**self.recorded.get(key, {}), **change.get(key, {})}
+            self.recorded[key] = {path: one for path, one in merged.items() if one is not None}
         self.recorded["files"]["/proc/uptime"] = f"{self._uptime:.2f} 1.00\n"
 
     def read(self, path: str) -> bytes:
@@ -83,6 +86,11 @@ class Noisy(RecordedMachine):
         return text.replace("{now}", str(int(BOOT + self._uptime) - 20)).encode(
             errors="surrogateescape"
         )
+
+    def modified(self, path: str) -> float:
+        """Files that something touches again and again are as old in each run."""
+        ago = self._change.get("seconds-ago", {}).get(path)
+        return super().modified(path) if ago is None else BOOT + self._uptime - ago
 
     def has(self, program: str) -> bool:
         return program != self._change.get("without") and super().has(program)

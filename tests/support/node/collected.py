@@ -144,6 +144,11 @@ class Damaged:
         self._refuse(link)
         return self._sound.target(link)
 
+    def modified(self, path: str) -> float:
+        self._refuse(path)
+        odd = self._chance.choice([-1.0, 0.0, 1e300, 7.5])
+        return odd if self._now() else self._sound.modified(path)
+
     def has(self, program: str) -> bool:
         return self._sound.has(program)
 

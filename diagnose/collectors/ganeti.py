@@ -1,0 +1,239 @@
+"""Ganeti's own health on this node: daemons, certificates, watcher, job queue, ``/dev/kvm``.
+
+What needs other nodes is not looked at here: clocks, and whether all have the same configuration.
+Full filesystems are found by the collector of filesystems.  Names of files, and what is in them,
+are those of Ganeti's ``pathutils.py``, ``utils/io.py`` and ``watcher``.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Annotated, Final, NamedTuple
+
+from ganeti_steward.core import hookimpl
+from ganeti_steward.core.ganeti.this_node import DATA, full_name
+from ganeti_steward.core.json_reader import printable
+from ganeti_steward.core.model.finding import LIVE_REPAIR, CheckResult, NotApplicable
+from ganeti_steward.diagnose.collectors.shared.reading import (
+    MissingData,
+    listed,
+    listed_if_there,
+    modified_if_there,
+    noting_unknowns,
+    now,
+    number_of,
+    succeeded,
+    text_of,
+)
+from ganeti_steward.diagnose.collectors.shared.results import (
+    Fault,
+    check_results,
+    unknown_if_unreadable,
+)
+from ganeti_steward.diagnose.collectors.shared.thresholds import Configured, Figure, Repair, Status
+from ganeti_steward.diagnose.config.sections import subset
+from ganeti_steward.diagnose.model.machine import Machine
+
+NAME: Final = "ganeti"
+
+_RUN: Final = "/var/run/ganeti"
+_QUEUE: Final = f"{DATA}/queue"
+
+#: Those of Ganeti's ``daemon-util``.
+_DAEMONS: Final = subset(("noded", "confd", "wconfd", "rapi", "luxid", "kvmd", "mond", "metad"))
+
+#: Not every node has all of them.
+_CERTIFICATES: Final = ("server.pem", "client.pem", "rapi.pem", "spice.pem", "spice-ca.pem")
+_END: Final = re.compile(r"notAfter=(\w+ +[0-9]+ [0-9:]+ [0-9]+ GMT)")
+
+#: Name and state of a process in /proc/PID/stat; a name may hold blanks and parentheses.
+_PROCESS: Final = re.compile(r"[0-9]+ \((.*)\) ([A-Za-z]) .*", re.DOTALL)
+#: States of a process that has ended: zombie, dead.
+_ENDED: Final = "ZXx"
+
+#: Seconds: a day, and the last moment that is printed; a pause may be longer than all calendars.
+_DAY: Final = 86400
+_LAST: Final = 253402300799
+
+
+class Settings(NamedTuple):
+    """[collector.ganeti]: the checks of Ganeti itself."""
+
+    every_node: Annotated[
+        tuple[str, ...], _DAEMONS, "Daemons that run on every node, without `ganeti-`."
+    ] = ("noded", "mond")
+    candidates: Annotated[
+        tuple[str, ...], _DAEMONS, "Daemons that run on master candidates, the master among them."
+    ] = ("confd",)
+    master: Annotated[tuple[str, ...], _DAEMONS, "Daemons that run on the master."] = (
+        "wconfd",
+        "luxid",
+        "rapi",
+    )
+    certificate_days: Annotated[
+        Figure, "Days before its end from which on a certificate is reported."
+    ] = 30.0
+    watcher_minutes: Annotated[
+        Figure,
+        "Minutes without a complete run of the watcher after which that is reported; 0 for never.",
+    ] = 60.0
+    daemon_status: Annotated[Status, "The status when a daemon does not run."] = LIVE_REPAIR
+    certificate_status: Annotated[
+        Status, "The status when a certificate ends soon, or has ended."
+    ] = LIVE_REPAIR
+    paused_status: Annotated[Status, "The status on the master while the watcher is paused."] = (
+        LIVE_REPAIR
+    )
+    watcher_status: Annotated[
+        Status, "The status on the master when the watcher has not run for too long."
+    ] = LIVE_REPAIR
+    drained_status: Annotated[Status, "The status on the master while its queue is drained."] = (
+        LIVE_REPAIR
+    )
+    kvm_status: Annotated[
+        Status, "The status when the cluster uses KVM and there is no `/dev/kvm`."
+    ] = LIVE_REPAIR
+    repair: Repair = ""
+
+
+class Collector(Configured[Settings]):
+    """Looks at what Ganeti needs on a node of this role."""
+
+    CONFIG = Settings
+
+    @hookimpl
+    @unknown_if_unreadable(NAME)
+    def steward_diagnose(self, machine: Machine) -> Iterator[CheckResult]:
+        """What is known about Ganeti on this node."""
+        if "ssconf_cluster_name" not in listed_if_there(machine, DATA):
+            yield NotApplicable(NAME, "this machine is not a node of a Ganeti cluster")
+            return
+        host = text_of(machine, "/proc/sys/kernel/hostname")
+        nodes = _ssconf(machine, "node_list")
+        node = full_name(host, nodes)
+        if node not in nodes:
+            raise MissingData(f"Ganeti's list of nodes does not hold this host, {printable(host)}")
+        if node in _ssconf(machine, "offline_nodes"):
+            yield NotApplicable(NAME, "the node is offline")
+            return
+        is_master = node in _ssconf(machine, "master_node")
+        for daemon in self._daemons(machine, node, is_master):
+            yield from self._checked(daemon, partial(self._daemon, machine, daemon))
+        for file in sorted(set(_CERTIFICATES) & set(listed(machine, DATA))):
+            yield from self._checked(file, partial(self._certificate, machine, file))
+        if is_master:
+            yield from self._checked("watcher", partial(self._watcher, machine))
+            yield from self._checked("queue", partial(self._queue, machine))
+        if _uses_kvm(machine, node):
+            yield from self._checked("kvm", partial(self._kvm, machine))
+
+    def _checked(self, part: str, check: Callable[[], Iterable[Fault]]) -> Iterator[CheckResult]:
+        """The results of one part; unknown where it cannot be read."""
+        faults: list[Fault] = []
+        unknowns: list[str] = []
+        with noting_unknowns(unknowns):
+            faults += check()
+        yield from check_results(f"{NAME}:{part}", faults, unknowns, self._settings.repair)
+
+    def _daemons(self, machine: Machine, node: str, is_master: bool) -> list[str]:
+        """The daemons that run on a node of this role; raises OSError."""
+        is_candidate = is_master or node in _ssconf(machine, "master_candidates")
+        settings = self._settings
+        return sorted(
+            {
+                *settings.every_node,
+                *(settings.candidates if is_candidate else ()),
+                *(settings.master if is_master else ()),
+            }
+        )
+
+    def _daemon(self, machine: Machine, name: str) -> Iterator[Fault]:
+        """Raises OSError, ValueError."""
+        if not _runs(machine, f"ganeti-{name}"):
+            yield Fault(self._settings.daemon_status, f"ganeti-{name} does not run")
+
+    def _certificate(self, machine: Machine, name: str) -> Iterator[Fault]:
+        """Raises OSError, ValueError."""
+        from ssl import cert_time_to_seconds
+
+        done = succeeded(machine, "openssl", "x509", "-noout", "-enddate", "-in", f"{DATA}/{name}")
+        end = _END.search(done.output.decode(errors="replace"))
+        if not end:
+            raise MissingData("openssl did not print the end of the certificate")
+        seconds = cert_time_to_seconds(end[1])
+        if seconds < now(machine) + self._settings.certificate_days * _DAY:
+            text = f"the certificate ends on {_moment(seconds)}"
+            yield Fault(self._settings.certificate_status, text)
+
+    def _watcher(self, machine: Machine) -> Iterator[Fault]:
+        """Raises OSError, ValueError."""
+        settings, present = self._settings, now(machine)
+        is_set = "watcher.pause" in listed(machine, DATA)
+        until = number_of(machine, f"{DATA}/watcher.pause") if is_set else 0
+        if until >= present:
+            text = f"the watcher is paused until {_moment(until)}"
+            yield Fault(settings.paused_status, text)
+        if not settings.watcher_minutes:
+            return
+        # It has had its chance since the pause, and since this node is up and is the master; while
+        # it is paused that is in the future.
+        start = max(until, modified_if_there(machine, f"{_RUN}/ganeti-luxid.pid"))
+        for line in _ssconf(machine, "nodegroups"):
+            uuid, _, group = line.partition(" ")
+            # The watcher touches this file at the end of each run without an error.
+            last = max(start, modified_if_there(machine, f"{DATA}/watcher.{uuid}.data"))
+            if last < present - settings.watcher_minutes * 60:
+                what = f"the watcher has not completed a run for group {printable(group)}"
+                since = f"{what} since {_moment(last)}" if last else what
+                yield Fault(settings.watcher_status, since)
+
+    def _queue(self, machine: Machine) -> Iterator[Fault]:
+        """Raises OSError, ValueError."""
+        if "drain" in listed(machine, _QUEUE):
+            since = _moment(machine.modified(f"{_QUEUE}/drain"))
+            text = f"the job queue has been drained since {since}"
+            yield Fault(self._settings.drained_status, text)
+
+    def _kvm(self, machine: Machine) -> Iterator[Fault]:
+        """Raises ValueError."""
+        if "kvm" not in listed(machine, "/dev"):
+            yield Fault(self._settings.kvm_status, "there is no /dev/kvm")
+
+
+#: What is loaded: a class is made into an object.
+plugin: Final = Collector
+
+
+def _ssconf(machine: Machine, name: str) -> list[str]:
+    """The lines of one of the files that Ganeti writes to every node; raises OSError."""
+    return text_of(machine, f"{DATA}/ssconf_{name}").splitlines()
+
+
+def _uses_kvm(machine: Machine, node: str) -> bool:
+    """Whether instances of KVM may be started on the node; raises OSError."""
+    is_capable = f"{node}=False" not in _ssconf(machine, "node_vm_capable")
+    return is_capable and "kvm" in _ssconf(machine, "hypervisor_list")
+
+
+def _runs(machine: Machine, name: str) -> bool:
+    """Whether the process of a pid file lives and has the daemon's name.
+
+    Raises OSError, ValueError.
+    """
+    try:
+        pid = number_of(machine, f"{_RUN}/{name}.pid")
+        text = text_of(machine, f"/proc/{pid}/stat")
+    except FileNotFoundError:
+        return False
+    process = _PROCESS.fullmatch(text)
+    if not process:
+        raise MissingData(f"/proc/{pid}/stat is not understood")
+    return process[1] == name and process[2] not in _ENDED
+
+
+def _moment(seconds: float) -> str:
+    """A moment that stays the same as long as the fault does."""
+    return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(min(seconds, _LAST)))
