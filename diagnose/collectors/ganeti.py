@@ -64,7 +64,7 @@ class Settings(NamedTuple):
 
     every_node: Annotated[
         tuple[str, ...], _DAEMONS, "Daemons that run on every node, without `ganeti-`."
-    ] = ("noded", "mond")
+    ] = ("noded",)
     candidates: Annotated[
         tuple[str, ...], _DAEMONS, "Daemons that run on master candidates, the master among them."
     ] = ("confd",)
@@ -122,9 +122,11 @@ class Collector(Configured[Settings]):
         is_master = node in _ssconf(machine, "master_node")
         for daemon in self._daemons(machine, node, is_master):
             yield from self._checked(daemon, partial(self._daemon, machine, daemon))
-        for file in sorted(set(_CERTIFICATES) & set(listed(machine, DATA))):
-            yield from self._checked(file, partial(self._certificate, machine, file))
         if is_master:
+            # All nodes have them, with the same end: a cluster on which each node reports it would
+            # look like a storm of faults.
+            for file in sorted(set(_CERTIFICATES) & set(listed(machine, DATA))):
+                yield from self._checked(file, partial(self._certificate, machine, file))
             yield from self._checked("watcher", partial(self._watcher, machine))
             yield from self._checked("queue", partial(self._queue, machine))
         if _uses_kvm(machine, node):

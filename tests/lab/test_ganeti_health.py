@@ -22,7 +22,12 @@ NODE: Final = "node2.lab"
 UTIL: Final = "/usr/lib/ganeti/daemon-util"
 MOMENT: Final = r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2} UTC"
 
-ONLY: Final = '[diagnose]\ncollectors = ["ganeti"]\ncommands = []\n[collector.ganeti]\n'
+ONLY: Final = """[diagnose]
+collectors = ["ganeti"]
+commands = []
+[collector.ganeti]
+every-node = ["noded", "mond"]
+"""
 
 
 def data(lab: Lab, node: str = MASTER) -> Path:
@@ -58,8 +63,18 @@ def _configured(lab: Lab) -> Iterator[None]:
 
 
 def test_a_healthy_cluster(lab: Lab) -> None:
-    everywhere = {"mond", "noded", "client.pem", "rapi.pem", "server.pem"}
-    only_master = {"confd", "luxid", "queue", "rapi", "watcher", "wconfd"}
+    everywhere = {"mond", "noded"}
+    only_master = {
+        "client.pem",
+        "rapi.pem",
+        "server.pem",
+        "confd",
+        "luxid",
+        "queue",
+        "rapi",
+        "watcher",
+        "wconfd",
+    }
     found = results(lab)
     assert {source for source in found if "spice" not in source} == {
         f"ganeti:{part}" for part in everywhere | only_master

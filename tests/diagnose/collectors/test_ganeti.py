@@ -29,7 +29,7 @@ def parts(*names: str) -> list[str]:
 def test_healthy() -> None:
     """The master; a pause of its watcher is over."""
     results = collect("ganeti", recorded("ganeti", "healthy"))
-    daemons = ("confd", "luxid", "mond", "noded", "rapi", "wconfd")
+    daemons = ("confd", "luxid", "noded", "rapi", "wconfd")
     assert results == [
         Finding(source, "Ok")
         for source in parts(*daemons, *CERTIFICATES, "watcher", "queue", "kvm")
@@ -39,11 +39,9 @@ def test_healthy() -> None:
 def test_other_roles() -> None:
     """Each is checked for what runs there; the plain node is not vm_capable and needs no KVM."""
     results = collect("ganeti", recorded("ganeti", "healthy-candidate"))
-    assert results == [
-        Finding(one, "Ok") for one in parts("confd", "mond", "noded", *CERTIFICATES, "kvm")
-    ]
+    assert results == [Finding(one, "Ok") for one in parts("confd", "noded", "kvm")]
     results = collect("ganeti", recorded("ganeti", "healthy-node"))
-    assert results == [Finding(one, "Ok") for one in parts("mond", "noded", *CERTIFICATES)]
+    assert results == [Finding(one, "Ok") for one in parts("noded")]
 
 
 def test_broken() -> None:
@@ -52,7 +50,6 @@ def test_broken() -> None:
         # Its number belongs to another process now.
         "ganeti:confd": ["ganeti-confd does not run"],
         # Stopped: no pid file.
-        "ganeti:mond": ["ganeti-mond does not run"],
         "ganeti:noded": ["ganeti-noded does not run"],
         # A zombie.
         "ganeti:rapi": ["ganeti-rapi does not run"],
@@ -136,9 +133,9 @@ def test_a_role_that_cannot_be_read() -> None:
 @pytest.mark.parametrize(
     ("path", "text", "source"),
     [
-        (f"{RUN}/ganeti-mond.pid", "", "mond"),
-        (f"{RUN}/ganeti-mond.pid", "self", "mond"),
-        ("/proc/1263/stat", "1263 ganeti-mond", "mond"),
+        (f"{RUN}/ganeti-noded.pid", "", "noded"),
+        (f"{RUN}/ganeti-noded.pid", "self", "noded"),
+        ("/proc/1177/stat", "1177 ganeti-noded", "noded"),
         (f"{DATA}/watcher.pause", "tomorrow", "watcher"),
         ("/proc/stat", "cpu 1\n", "watcher"),
     ],
@@ -150,8 +147,8 @@ def test_another_form_is_unknown(path: str, text: str, source: str) -> None:
 
 
 def certified(**ended: Any) -> RecordedMachine:
-    """The plain node; how openssl ends for its server.pem."""
-    machine = recorded("ganeti", "healthy-node")
+    """The master; how openssl ends for its server.pem."""
+    machine = recorded("ganeti", "healthy")
     line = f"openssl x509 -noout -enddate -in {DATA}/server.pem"
     commands = machine.recorded["commands"]
     machine.recorded["commands"] = {**commands, line: ended}
@@ -181,16 +178,16 @@ def test_a_certificate_that_is_not_understood(ended: dict[str, Any], reason: str
 
 
 def test_no_openssl() -> None:
-    machine = recorded("ganeti", "healthy-node", commands={})
+    machine = recorded("ganeti", "healthy", commands={})
     results = collect("ganeti", machine)
     reason = "openssl cannot be run: No such file or directory"
     assert unknown(results) == dict.fromkeys(parts(*CERTIFICATES), reason)
-    assert fine(results) == parts("mond", "noded")
+    assert not set(parts(*CERTIFICATES)) & set(fine(results))
 
 
 def test_a_certificate_that_does_not_exist() -> None:
     """Not every node has one for SPICE."""
-    machine = recorded("ganeti", "healthy-node", files={f"{DATA}/spice.pem": None})
+    machine = recorded("ganeti", "healthy", files={f"{DATA}/spice.pem": None})
     results = collect("ganeti", machine)
     assert "ganeti:spice.pem" not in fine(results)
     assert not unknown(results)
@@ -273,9 +270,10 @@ def test_the_daemons_that_run() -> None:
     """A site without the monitoring daemon and without the remote API is not warned."""
     stopped: dict[str, Any] = {f"{RUN}/ganeti-{name}.pid": None for name in ("mond", "rapi")}
     machine = recorded("ganeti", "healthy", files=stopped)
-    assert faults(collect("ganeti", machine)).keys() == set(parts("mond", "rapi"))
-    settings = {"every_node": ["noded"], "master": ["wconfd", "luxid"]}
-    results = collect("ganeti", machine, **settings)
+    assert faults(collect("ganeti", machine)).keys() == set(parts("rapi"))
+    both = faults(collect("ganeti", machine, every_node=["noded", "mond"]))
+    assert both.keys() == set(parts("mond", "rapi"))
+    results = collect("ganeti", machine, master=["wconfd", "luxid"])
     assert not faults(results)
     assert not set(parts("mond", "rapi")) & set(fine(results))
     results = collect("ganeti", machine, every_node=[], candidates=["kvmd"], master=[])
@@ -301,7 +299,7 @@ def test_kvm() -> None:
 
 
 STATUSES: Final = {
-    "daemon_status": parts("confd", "mond", "noded", "rapi", "wconfd"),
+    "daemon_status": parts("confd", "noded", "rapi", "wconfd"),
     "certificate_status": parts("client.pem", "server.pem"),
     "watcher_status": parts("watcher"),
     "drained_status": parts("queue"),
