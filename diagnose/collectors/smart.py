@@ -82,10 +82,13 @@ class Collector(Configured[smart_checks.Settings]):
         if not machine.has(_SMARTCTL):
             yield _without_program(machine)
             return
-        devices: list[SmartDevice] = []
+        behind = [_behind_a_controller(one) for one in self._settings.devices]
+        devices: list[SmartDevice] = behind
         unknowns: list[str] = []
         with reading.noting_unknowns(unknowns):
-            devices = _read_devices(machine, unknowns)
+            paths = {one.path for one in behind}
+            found = _read_devices(machine, unknowns)
+            devices = [*behind, *(one for one in found if one.path not in paths)]
             overlooked = _unlisted(machine, devices)
             if overlooked:
                 unknowns.append(f"smartctl does not find {', '.join(overlooked)}")
@@ -173,6 +176,15 @@ class Collector(Configured[smart_checks.Settings]):
 
 #: What is loaded: a class is made into an object.
 plugin: Final = Collector
+
+
+def _behind_a_controller(text: str) -> SmartDevice:
+    """A disk that the configuration names: ``PATH:KIND``.
+
+    What the kernel knows under the path is the volume, which has a serial number of its own.
+    """
+    path, _, kind = text.partition(":")
+    return SmartDevice(path, kind, "")
 
 
 def _without_program(machine: Machine) -> CheckResult:

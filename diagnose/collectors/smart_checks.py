@@ -15,7 +15,7 @@ from ganeti_steward.diagnose.collectors.shared.reading import (
     optional,
 )
 from ganeti_steward.diagnose.collectors.shared.results import Examined, Fault
-from ganeti_steward.diagnose.collectors.shared.thresholds import Count, Repair, Status
+from ganeti_steward.diagnose.collectors.shared.thresholds import DEVICES, Count, Repair, Status
 
 #: ATA attributes that count: what, the beginning of the fields of their threshold and status, and
 #: the names by which smartctl calls those whose number other makers use for something else.  The
@@ -157,6 +157,9 @@ class Settings(NamedTuple):
     ] = OK
     ignore: Annotated[
         tuple[str, ...], "Disks that are not checked, as shell patterns of their serial numbers."
+    ] = ()
+    devices: Annotated[
+        tuple[str, ...], DEVICES, "Disks that smartctl does not find, in place of their volumes."
     ] = ()
     repair: Repair = ""
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable
 from typing import Annotated, Any, Final, Generic, TypeVar
 
-from ganeti_steward.core.config.kinds import TEXTS, ValueKind, number, whole
+from ganeti_steward.core.config.kinds import TEXTS, ValueKind, list_of, number, whole, word
 from ganeti_steward.core.json_reader import quoted
 from ganeti_steward.diagnose.collectors.shared.results import matches
 from ganeti_steward.diagnose.config.finding_kinds import COMMAND, STATUS
@@ -21,6 +22,15 @@ Count = Annotated[int, whole(0)]
 
 #: A figure whose unit its sentence gives.
 Figure = Annotated[float, number(0)]
+
+#: Disks behind a controller.
+DEVICES: Final = list_of(
+    word(
+        lambda text: re.fullmatch(r"/dev/[!-9;-~]+:[!-~]+", text) is not None,
+        "disk behind a controller",
+        hint='path, colon, and what smartctl -d takes, like "/dev/sda:cciss,0"',
+    )
+)
 
 Repair = Annotated[str, COMMAND, "The repair command requested with live-repair."]
 

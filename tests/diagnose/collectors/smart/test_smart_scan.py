@@ -9,16 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from collected import RECORDED, collect, faults, fine, recorded, unknown
+from collected import RECORDED, collect, faults, fine, made, recorded, unknown
 from smart_answers import (
     HDD,
     NVME,
+    QUESTION,
     SAS,
     SCAN,
     SSD,
     document,
 )
 
+from ganeti_steward.core.errors import BadSettings
 from ganeti_steward.core.model.finding import CheckResult, Finding, NotApplicable, Unknown
 from ganeti_steward.core.process.following import Ended
 from ganeti_steward.diagnose.collectors.smart import Collector
@@ -54,6 +56,37 @@ def test_a_volume_that_smartctl_refuses_to_open() -> None:
     del scan["devices"][1:]
     machine.recorded["commands"][SCAN] = {"output": json.dumps(scan)}
     assert set(unknown(collect("smart", machine))) == {volume}
+
+
+def test_disks_that_the_configuration_names(tmp_path: Path) -> None:
+    """Behind a controller whose disks smartctl does not find; it finds their volume."""
+    healthy, broken = document("healthy", "sda"), document("broken", "sda")
+    healthy["serial_number"] = "S1"
+    scan = {"smartctl": {"exit_status": 0}, "devices": [{"name": "/dev/sda", "type": "scsi"}]}
+    commands: dict[str, Any] = {SCAN: {"output": json.dumps(scan)}}
+    for kind, answer in (("cciss,0", healthy), ("cciss,1", broken)):
+        line = QUESTION.replace("megaraid,4 /dev/bus/0", f"{kind} /dev/sda")
+        status = answer["smartctl"]["exit_status"]
+        commands[line] = {"output": json.dumps(answer), "status": status}
+    machine = RecordedMachine(tmp_path, commands=commands, files={"/sys/block/sda/size": "8\n"})
+    named = ["/dev/sda:cciss,0", "/dev/sda:cciss,1"]
+    results = collect("smart", machine, devices=named)
+    assert fine(results) == ["smart:S1"]
+    assert faults(results).keys() == {f"smart:{HDD}"}
+    assert unknown(results) == {}
+    # One that does not answer is known by its path only.
+    commands[QUESTION.replace("megaraid,4 /dev/bus/0", "cciss,2 /dev/sda")] = {"status": 2}
+    results = collect("smart", machine, devices=[*named, "/dev/sda:cciss,2"])
+    assert "/dev/sda (cciss,2)" in unknown(results)["smart"]
+    # The disks are checked where nothing can be found.
+    commands[SCAN] = {"fault": "killed after 60 s"}
+    assert faults(collect("smart", machine, devices=named)).keys() == {f"smart:{HDD}"}
+
+
+@pytest.mark.parametrize("text", ["sda:cciss,0", "/dev/sda", "/dev/sda:", "/dev/s da:cciss,0"])
+def test_a_disk_of_another_form_is_refused(text: str) -> None:
+    with pytest.raises(BadSettings, match=r"devices: .* is no disk behind a controller"):
+        made(Collector(), "smart", {"devices": [text]})
 
 
 def test_virtual_disks() -> None:
