@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from itertools import pairwise
 from typing import Annotated, Any, Final, NamedTuple
 
 from ganeti_steward.core import hookimpl
@@ -64,6 +65,10 @@ _COPYING: Final = frozenset(
     )
 )
 
+#: Those in which data is being copied, and the end of a line of version 8 where none was for 180 s.
+_SYNCHRONIZING: Final = ("SyncSource", "SyncTarget")
+_STALLED: Final = " K/sec (stalled)"
+
 #: What version 9 suspends I/O for by itself.
 _WAITING: Final = ("no-data", "fencing", "quorum")
 
@@ -89,6 +94,9 @@ class Settings(NamedTuple):
     standalone_status: Annotated[
         Status, "The status when a device is not connected to its peer and does not try to connect."
     ] = OK
+    stalled_status: Annotated[
+        Status, "The status when a device of DRBD 8 synchronizes, and nothing is copied any more."
+    ] = LIVE_REPAIR
     suspended_status: Annotated[
         Status, "The status when a device's I/O is suspended, other than by an admin."
     ] = LIVE_REPAIR
@@ -113,6 +121,8 @@ class DrbdDevice(NamedTuple):
     """whether it was set up without a disk"""
     suspended: bool = False
     """whether its I/O waits, and not because an admin suspended it"""
+    stalled: bool = False
+    """whether data is to be copied, and none was for minutes"""
     quorum: bool = True
     """whether as many of its nodes are there as it needs"""
 
@@ -157,6 +167,8 @@ class Collector(Configured[Settings]):
                 yield Fault(self._settings.inconsistent_status, "inconsistent, nothing is copied")
         elif device.disk not in _FINE:
             raise reading.MissingData(f"the disk state {device.disk!r} is not known")
+        if device.stalled:
+            yield Fault(self._settings.stalled_status, "synchronization stalled")
         if device.standalone:
             yield Fault(self._settings.standalone_status, "stands alone")
         if device.suspended:
@@ -182,13 +194,16 @@ def _devices(machine: Machine, text: str, unknowns: list[str]) -> Iterator[DrbdD
 
 def _devices_of_8(text: str, unknowns: list[str]) -> Iterator[DrbdDevice]:
     """The devices in ``/proc/drbd`` of version 8."""
-    for line in text.splitlines():
-        if _LIKE_A_LINE.match(line) and not _UNCONFIGURED.fullmatch(line):
+    lines = text.splitlines()
+    starts = [at for at, line in enumerate(lines) if _LIKE_A_LINE.match(line)]
+    for at, end in pairwise([*starts, len(lines)]):
+        if not _UNCONFIGURED.fullmatch(lines[at]):
             with reading.noting_unknowns(unknowns):
-                yield _device_of_8(line)
+                yield _device_of_8(lines[at], lines[at + 1 : end])
 
 
-def _device_of_8(line: str) -> DrbdDevice:
+def _device_of_8(line: str, others: Sequence[str]) -> DrbdDevice:
+    """``others``: the lines of its counters and of its progress."""
     device = _LINE.fullmatch(line)
     if device is None:
         raise reading.MissingData("a device's line in /proc/drbd cannot be read")
@@ -201,6 +216,8 @@ def _device_of_8(line: str) -> DrbdDevice:
         helped=connection not in _AWAY and peer_disk == "UpToDate",
         copying=connection in _COPYING,
         standalone=connection == "StandAlone",
+        # One that is paused waits for another device.
+        stalled=connection in _SYNCHRONIZING and any(one.endswith(_STALLED) for one in others),
         suspended=_SUSPENDED.fullmatch(device["rest"] or "") is not None,
     )
 

@@ -104,6 +104,38 @@ def test_states_of_version_8(
     assert not unknown(results)
 
 
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize(
+    ("connection", "end", "expected"),
+    [
+        ("SyncTarget", " (stalled)", ["synchronization stalled"]),
+        ("SyncSource", " (stalled)", ["synchronization stalled"]),
+        ("SyncTarget", "", []),
+        # These wait for another device, or change nothing.
+        ("PausedSyncT", " (stalled)", []),
+        ("VerifyS", " (stalled)", []),
+    ],
+)
+def test_a_synchronization_without_progress(
+    tmp_path: Path, connection: str, end: str, expected: list[str], *, first: bool
+) -> None:
+    """At the end as well: upstream has seen devices that stay at 100 %."""
+    counters = "    ns:0 nr:0 dw:0 dr:0 al:0 bm:0 lo:0 pe:0 ua:0 ap:0 ep:1 wo:f oos:4\n"
+    progress = (
+        "\t[===================>] sync'ed:100.0% (4/1048576)K\n"
+        f"\tfinish: 0:00:01 speed: 0 (9,328) want: 0 K/sec{end}\n"
+    )
+    busy = f"cs:{connection} ro:Secondary/Primary ds:Inconsistent/UpToDate C r-----\n{counters}"
+    quiet = f"cs:Connected ro:Primary/Secondary ds:UpToDate/UpToDate C r-----\n{counters}"
+    devices = [busy + progress, quiet]
+    both = zip((" 0: ", " 1: "), devices if first else reversed(devices), strict=True)
+    text = HEAD_8 + "".join(number + device for number, device in both)
+    results = collect("drbd", loaded(tmp_path, text))
+    assert faults(results).get("drbd", []) == expected
+    assert not unknown(results)
+    assert faults(collect("drbd", loaded(tmp_path, text), stalled_status="Ok")) == {}
+
+
 @pytest.mark.parametrize(
     ("connection", "disks"),
     [
