@@ -31,7 +31,7 @@ STATUSES: Final = ("running", "ERROR_down", "ERROR_down", "ERROR_nodedown", "ERR
 WORDS: Final = {"down", "crash-loop"}
 CONFIG: Final = Maintd(mode="act", routine=("harep", "rebalance"), hold_time=0, storm_share=1)
 MINUTE: Final = 60 * SECOND
-SEEDS: Final = often(20, 100)
+SEEDS: Final = often(20, 100, 20)
 _SILENT: Final[Any] = {
     **dict.fromkeys(("memory", "disk", "cpus"), 0),
     "missing": HYPERVISOR_FIGURES,
