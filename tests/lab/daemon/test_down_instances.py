@@ -17,7 +17,7 @@ TRIES: Final = 5
 
 
 def test_the_watcher_starts_what_has_crashed(maintained: MaintainedLab) -> None:
-    lab = maintained
+    lab, before = maintained, max(maintained.jobs(), default=0)
     lab.place((NAME, "drbd", f"{NODE}:node3.lab"))
     crash(lab)
     assert lacking(plan(lab), (f"{NAME} is down though {NODE} answers", "has not started it")) == []
@@ -39,11 +39,12 @@ def test_the_watcher_starts_what_has_crashed(maintained: MaintainedLab) -> None:
         assert lab.running(NODE) == set()
         lab.ok(f"gnt-instance startup {NAME}")
         until(lambda: "crash-loop" not in status(lab))
-    assert len(starts(lab)) == TRIES
+    assert len(starts(lab, before)) == TRIES
     assert lab.incidents == {}
     assert lab.nodes_of(NAME) == [NODE, "node3.lab"]
-    touched = [job for job in jobs_with_reason(lab.luxi, "gnt:daemon:maintd") if job.instances]
-    assert {name for job in touched for name in job.operations} <= {"OP_INSTANCE_QUERY_DATA"}
+    jobs = jobs_with_reason(lab.luxi, "gnt:daemon:maintd", after=before)
+    touched = {name for job in jobs if job.instances for name in job.operations}
+    assert touched <= {"OP_INSTANCE_QUERY_DATA"}
 
 
 def plan(lab: MaintainedLab) -> str:
@@ -64,7 +65,7 @@ def watch(lab: MaintainedLab) -> None:
     lab.on(lab.master, "ganeti-watcher", "--node-group", group, "--no-verify-disks")
 
 
-def starts(lab: MaintainedLab) -> list[int]:
-    """The watcher's jobs that start the instance."""
-    found = jobs_with_reason(lab.luxi, "gnt:watcher")
+def starts(lab: MaintainedLab, before: int) -> list[int]:
+    """The watcher's jobs after that one which start the instance."""
+    found = jobs_with_reason(lab.luxi, "gnt:watcher", after=before)
     return [one.number for one in found if one.operations == ("OP_INSTANCE_STARTUP",)]
