@@ -122,7 +122,7 @@ class DrbdDevice(NamedTuple):
     suspended: bool = False
     """whether its I/O waits, and not because an admin suspended it"""
     stalled: bool = False
-    """whether data is to be copied, and none was for minutes"""
+    """whether it synchronizes, and nothing was copied for minutes"""
     quorum: bool = True
     """whether as many of its nodes are there as it needs"""
 

@@ -461,7 +461,7 @@ class Effects:
                 raise JobFailed(f"Cannot {command} the master node {name}", "wrong_input")
         yield
         done = {name: self.power(operation, name) for name in names}
-        # What cannot be read is no failure of the job.
+        # An answer that cannot be read does not fail the job.
         yield [
             [[0, name], self._answer(command, name) if done[name] else _NO_DATA] for name in names
         ]

@@ -213,18 +213,17 @@ def unproven(case: BrakeCase) -> Held | None:
 
 def _not_known(node: Node, others: Witnesses) -> str:
     """Which reports are missing that could show that a silent node runs; empty: none."""
-    since = "was made since it fell silent"
     if others.unknown:
         names = ", ".join(others.unknown)
         what = f"whether DRBD is connected to {node.name} on {names} is not known"
-        return f"{what}: no report that says so {since}"
+        return f"{what}: no report that says so was made since it fell silent"
     if others.majority:
         return ""
     number = len(others.cut_off) + len(others.unheard)
     return (
-        f"only {len(others.cut_off)} of {number} other master candidates are known not to reach "
-        f"{node.name}, which is no majority: no report of {', '.join(others.unheard)} that says so "
-        f"{since}"
+        f"only {len(others.cut_off)} of {number} other master candidates report that they do not "
+        f"reach {node.name}: there is no report about it from {', '.join(others.unheard)} since it "
+        "fell silent"
     )
 
 
