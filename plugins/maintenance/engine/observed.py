@@ -357,7 +357,7 @@ def _nothing_done(incident: Incident) -> bool:
     It would wait for a report for ever, and keep other nodes from being repaired.
     """
     # Not its jobs: those that set and remove tags are no part of the repair.
-    handed_over = incident.open or incident.attempts or incident.last_task
+    handed_over = incident.open or incident.attempts or incident.last_task or incident.off_at
     return incident.state.under_repair and not handed_over
 
 

@@ -153,8 +153,10 @@ def prove(case: Evacuation) -> Plan:
     """What is done about a node of which nothing answers, before Ganeti has it marked offline."""
     if case.node.uuid not in case.world.observations:
         return Wait(f"whether {case.name} answers is not known: it was not polled since the start")
-    if not case.world.is_stopped(case.name) and (sign := sign_of_life(case.world, case.node)):
-        return Failed(f"{sign} again before it was known to be off")
+    # A person's word that it is off outweighs a machine that answers; a controller's does not.
+    confirmed = case.world.is_stopped(case.name) and not case.incident.off_at
+    if not confirmed and (sign := sign_of_life(case.world, case.node)):
+        return Failed(f"{sign} again before it was marked offline")
     if task := confirm(case):
         return task
     down = [one.name for one in case.here if runs_on(one, case.name)]

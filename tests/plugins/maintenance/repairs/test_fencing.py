@@ -250,10 +250,27 @@ def test_it_answers_again_after_the_repair_was_begun(sign: str) -> None:
     lives(cluster, sign)
     cluster.round()
     assert cluster.incident.status == FAILED
-    assert "again before it was known to be off" in cluster.incident.note
+    assert "again before it was marked offline" in cluster.incident.note
     cluster.outcome = switched_off
     cluster.round()
     assert all(job[0]["OP_ID"] in ("OP_OOB_COMMAND", "OP_TAGS_SET") for job in cluster.jobs)
+
+
+@pytest.mark.parametrize("sign", LIFE)
+@pytest.mark.parametrize("healthy_delay", [0, 600])
+def test_it_answers_again_after_it_was_switched_off(healthy_delay: int, sign: str) -> None:
+    """Also where it has answered for the healthy delay: it is not forgotten."""
+    cluster = dying(fence="act", healthy_delay=healthy_delay)
+    cluster.round()
+    cluster.round(LIMIT)
+    cluster.round()
+    assert (dead(cluster), cluster.jobs) == ([PENDING], [OFF])
+    lives(cluster, sign)
+    cluster.round()
+    assert cluster.incident.status == FAILED
+    assert "again before it was marked offline" in cluster.incident.note
+    cluster.round()
+    assert "OP_NODE_SET_PARAMS" not in str(cluster.jobs)
 
 
 # -- whatever comes
