@@ -135,3 +135,34 @@ def held_job(lab: MaintainedLab, operation: str, seconds: float = 300) -> int:
 
     until(is_there, seconds, every=0.3)
     return found[0]
+
+
+@contextmanager
+def unreachable(lab: MaintainedLab, *nodes: str) -> Iterator[None]:
+    """Nothing reaches the addresses of some nodes; what runs there goes on."""
+    addresses = {
+        row["pip"] for row in lab.luxi.rows("node", ("name", "pip")) if row["name"] in nodes
+    }
+    found = lab.on(lab.master, "ip", "-o", "-4", "addr", "show").splitlines()
+    devices = {
+        address: line.split()[1]
+        for line in found
+        for address in addresses
+        if f" {address}/" in line
+    }
+    for address, device in devices.items():
+        lab.on(lab.master, "ip", "addr", "del", f"{address}/24", "dev", device)
+    try:
+        yield
+    finally:
+        for address, device in devices.items():
+            lab.on(lab.master, "ip", "addr", "add", f"{address}/24", "dev", device)
+
+
+@contextmanager
+def without_power(lab: MaintainedLab, node: str) -> Iterator[None]:
+    """A node is off; it and its agent run again at the end."""
+    with power_program(lab) as folder:
+        lab.on(lab.master, str(folder / "oob"), "power-off", node)
+        with unreachable(lab, node):
+            yield

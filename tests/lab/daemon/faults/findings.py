@@ -10,6 +10,7 @@ from typing import Any
 from ganeti_steward.plugins.model.incident import Incident
 
 from ...cluster import until
+from ...drbd_lab import CANDIDATES, NODES
 from ..maintained_lab import MaintainedLab
 from .watched import Runs
 
@@ -28,6 +29,21 @@ def status(lab: MaintainedLab) -> str:
 def lacking(text: str, words: tuple[str, ...]) -> list[str]:
     """The words a text does not have."""
     return [word for word in words if word not in text]
+
+
+def witnessed(
+    lab: MaintainedLab, dead: str, holds: Callable[[], bool], *, every: float = 1
+) -> None:
+    """Wait until something holds; the other candidates report meanwhile, where there are some."""
+
+    def found() -> bool:
+        for node in NODES[:CANDIDATES]:
+            if node not in (dead, lab.master):
+                lab.steward("diagnose", node=node)
+        return holds()
+
+    # What they report counts only 210 s after the silence began.
+    until(found, 600, every=every if CANDIDATES == 1 else 20)
 
 
 def during(seconds: float, holds: Callable[[], bool], lab: MaintainedLab) -> None:

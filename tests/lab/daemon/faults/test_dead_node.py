@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Final
 
 import pytest
@@ -19,11 +17,11 @@ from ganeti_steward.plugins.model.incident import (
 )
 
 from ...cluster import tagged, until
-from ...drbd_lab import CANDIDATES, NODES
+from ...drbd_lab import NODES
 from ..maintained_lab import MaintainedLab
 from ..node_files import FENCING
-from .breaking import power_program
-from .findings import all_well, during, ignores_consistency, says
+from .breaking import power_program, unreachable, without_power
+from .findings import all_well, during, ignores_consistency, says, witnessed
 from .watched import Runs
 
 NODE: Final = "node2.lab"
@@ -42,58 +40,9 @@ disk-check-interval = 2
 """
 
 
-@contextmanager
-def unreachable(lab: MaintainedLab, *nodes: str) -> Iterator[None]:
-    """Nothing reaches the addresses of some nodes; what runs there goes on."""
-    addresses = {
-        row["pip"] for row in lab.luxi.rows("node", ("name", "pip")) if row["name"] in nodes
-    }
-    found = lab.on(lab.master, "ip", "-o", "-4", "addr", "show").splitlines()
-    devices = {
-        address: line.split()[1]
-        for line in found
-        for address in addresses
-        if f" {address}/" in line
-    }
-    for address, device in devices.items():
-        lab.on(lab.master, "ip", "addr", "del", f"{address}/24", "dev", device)
-    try:
-        yield
-    finally:
-        for address, device in devices.items():
-            lab.on(lab.master, "ip", "addr", "add", f"{address}/24", "dev", device)
-
-
-@contextmanager
-def without_power(lab: MaintainedLab, node: str) -> Iterator[None]:
-    """A node is off; it and its agent run again at the end."""
-    with power_program(lab) as folder:
-        lab.on(lab.master, str(folder / "oob"), "power-off", node)
-        with unreachable(lab, node):
-            yield
-
-
-def witnessed(lab: MaintainedLab, holds: Callable[[], bool], *, every: float = 1) -> None:
-    """Wait until something holds; the other candidates report meanwhile, where there are some."""
-
-    def found() -> bool:
-        others_report(lab)
-        return holds()
-
-    # What they report counts only 210 s after the silence began.
-    until(found, 600, every=every if CANDIDATES == 1 else 20)
-
-
-def others_report(lab: MaintainedLab) -> None:
-    """The other master candidates have a new report."""
-    for node in NODES[:CANDIDATES]:
-        if node not in (NODE, lab.master):
-            lab.steward("diagnose", node=node)
-
-
 def comes_back(lab: MaintainedLab, runs: Runs, instance: str) -> None:
     """Wait until an instance runs on another node."""
-    witnessed(lab, lambda: runs.now(instance) not in ([], [NODE]))
+    witnessed(lab, NODE, lambda: runs.now(instance) not in ([], [NODE]))
 
 
 def test_a_dead_node_is_switched_off_and_its_instances_come_back(
@@ -159,7 +108,7 @@ def test_a_cut_off_node_that_cannot_be_switched_off_keeps_its_instances(
     with power_program(lab) as folder, unreachable(lab, NODE):
         (folder / NODE).write_text(f"{how}\n")
         with lab.daemon(f"{SETTINGS}{FENCING}"):
-            witnessed(lab, lambda: "OP_OOB_COMMAND" in lab.operations(lab.incident(NODE)))
+            witnessed(lab, NODE, lambda: "OP_OOB_COMMAND" in lab.operations(lab.incident(NODE)))
             incident = lab.incident(NODE)
             says(lab, NODE, incident.stopped_tag)
             during(ROUNDS, lambda: runs.nodes("inst1.lab") == {NODE}, lab)
@@ -227,7 +176,7 @@ def test_it_comes_back_in_the_middle(maintained: MaintainedLab, runs: Runs, phas
     lab.place(EXT, OTHER)
     with lab.daemon(f"{SETTINGS}{FENCING}moves-at-once = 1"):
         with without_power(lab, NODE):
-            witnessed(lab, lambda: phase in lab.operations(lab.incident(NODE)), every=0.1)
+            witnessed(lab, NODE, lambda: phase in lab.operations(lab.incident(NODE)), every=0.1)
         until(lambda: all(not one.active and not one.open for one in lab.incidents.values()))
         incident = lab.incident(NODE)
     lab.on(lab.master, "ganeti-watcher", "--ignore-pause", "--wait-children")
