@@ -115,6 +115,12 @@ class Maintd(NamedTuple):
         "Seconds after which a node is noted as dead of which nothing answers, neither Ganeti's "
         "node daemon nor the machine; 0: never.",
     ] = 300
+    clock_limit: Annotated[
+        float,
+        kinds.number(0, 86400),
+        "Seconds by which the clock of a node may differ from the master's before the daemon says "
+        "so; 0: it never does.",
+    ] = 30
     disk_check_interval: Annotated[
         float,
         kinds.number(0, 3600),

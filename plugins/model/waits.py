@@ -22,6 +22,7 @@ STEPS: Final[Mapping[str, str]] = {
     "candidate-pool": "gnt-node modify --drained no NODE, --offline no or --master-capable yes "
     "makes another candidate possible",
     "changing": "see what changes in its report: gnt-steward diagnose there",
+    "clock": "see chronyc tracking, or timedatectl, on {subject} and on the master",
     "configuration": "gnt-steward check-config",
     "consistency": _AUTHOR,
     "crash-loop": "look at its console, then gnt-instance startup {subject}",

@@ -47,6 +47,8 @@ class Reported(NamedTuple):
     only master candidates do"""
     volume_groups: Mapping[str, tuple[int, int]] | None = None
     """name -> total and free MiB; None: not reported"""
+    ahead: int | None = None
+    """seconds by which its clock was ahead of the master's at the poll; None: not known"""
 
     @property
     def object_id(self) -> str:

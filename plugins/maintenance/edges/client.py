@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Collection
 from contextlib import suppress
+from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -93,6 +94,9 @@ class AgentClient:
         self._address, self._port = address, port
         self._time_limit, self._longest = time_limit, longest
         self._random, self._clock = random, clock
+        self.ahead: int | None = None
+        """seconds by which the node's clock was ahead of this one's at its last answer, negative
+        where it was behind; None: not known.  It is not signed: it serves for sentences only."""
 
     @property
     def where(self) -> str:
@@ -237,6 +241,7 @@ class AgentClient:
             raise self._rejected(answers.SIZE, f"the answer has more than {self._longest} bytes")
         if answer.length:
             raise self._error("the answer is cut off")
+        self.ahead = _ahead(answer.getheader("Date", ""), self._clock())
         return answer.status, raw
 
     def _refused(self) -> AgentRefused:
@@ -247,6 +252,14 @@ class AgentClient:
 
     def _error(self, text: str) -> StewardError:
         return StewardError(f"{self.where}: {text}")
+
+
+def _ahead(date: str, now: int) -> int | None:
+    """How far the moment in a header is ahead of ``now`` (ns since the epoch), in whole seconds."""
+    try:
+        return int(parsedate_to_datetime(date).timestamp()) - now // 10**9
+    except (ValueError, OverflowError):
+        return None
 
 
 def _is_gone(err: OSError) -> bool:

@@ -47,6 +47,9 @@ _MOST_GROUPS: Final = 1024
 #: What LVM takes as the name of a volume group.
 _GROUP: Final = re.compile(r"[A-Za-z0-9_+.][A-Za-z0-9_+.-]{0,126}")
 
+#: The member that a poll adds to a report: see `Reported.ahead`.
+_AHEAD: Final = "clock_ahead"
+
 #: Reasons for missing data that are named.
 _REASONS: Final = 3
 
@@ -72,6 +75,7 @@ def polled(report: Mapping[str, Any], now: int) -> Polled:
             linked=_addresses(report.get("drbd_peers")),
             unreached=_addresses(report.get("unreached")),
             volume_groups=_volume_groups(report.get("volume_groups")),
+            ahead=report.get(_AHEAD),
         )
         return Polled(found, daemon=read_parts(report.get("daemon")))
     except RejectedAnswer as err:
@@ -229,7 +233,8 @@ def agent_reports(settings: Maintd, key: KeyFile, clock: Callable[[], int] = tim
 
     def fetch(target: Target) -> Mapping[str, Any]:
         client = agent_client(target, settings, key, longest=_LONGEST, clock=clock)
-        return client.report(settings.report_max_age)
+        report = client.report(settings.report_max_age)
+        return report | {_AHEAD: client.ahead}
 
     return fetch
 

@@ -18,6 +18,7 @@ from ganeti_steward.plugins.maintenance.engine.routine import (
 )
 from ganeti_steward.plugins.maintenance.engine.tasks import Planner, Tasks
 from ganeti_steward.plugins.maintenance.engine.work import apply_work
+from ganeti_steward.plugins.maintenance.ganeti_health import differing_clocks
 from ganeti_steward.plugins.model.world import Observation, Reported, Silent, World
 
 _SECOND: Final = 10**9
@@ -58,6 +59,7 @@ def step(
     _report_orphans(ledger)
     recent = _recent(ledger)
     ledger.held += down_instances(reservations.world(ledger.world), ledger.incidents, recent.down)
+    ledger.held += differing_clocks(ledger.world, config.clock_limit)
     return _decision(ledger, tasks, routine)._replace(
         recent=recent, observed=tuple(reservations.observed)
     )

@@ -339,6 +339,25 @@ def test_a_node_that_is_gone_is_noticed(key: KeyFile, monkeypatch: pytest.Monkey
     assert found == [1, 120]
 
 
+@pytest.mark.parametrize(
+    ("date", "ahead"),
+    [
+        ("Tue, 14 Nov 2023 22:13:20 GMT", 0),
+        ("Tue, 14 Nov 2023 22:15:00 GMT", 100),
+        ("Mon, 13 Nov 2023 22:13:20 GMT", -86400),
+        *((faulty, None) for faulty in ("", "yesterday", "Tue, 99 Nov 2023 22:13:20 GMT")),
+    ],
+)
+def test_the_clock_of_the_node(
+    key: KeyFile, monkeypatch: pytest.MonkeyPatch, date: str, ahead: int | None
+) -> None:
+    monkeypatch.setattr(BaseHTTPRequestHandler, "date_time_string", lambda _: date)
+    with liar(key, signs(report())) as one:
+        assert one.ahead is None
+        one.report(900)
+        assert one.ahead == ahead
+
+
 @needs_root
 def test_the_real_agent(tmp_path: Path) -> None:
     with whitelist() as commands:
@@ -353,6 +372,8 @@ def _ask_the_real_agent(agent: Agent, command: str) -> None:
     agent.write_report(data=DIAGNOSE)
     content = one.report(900)
     assert content["data"] == DIAGNOSE
+    # Its answers carry the time of the node.
+    assert one.ahead is not None
     diagnose = DIAGNOSE | {"details": {"ä": [1, None]}}
     assert one.repair(content["node"], COMMAND, canonical(diagnose), 60, ONCE) == CommandEnd(
         7, "fixed\n", ""

@@ -22,7 +22,7 @@ from ganeti_steward.core.ganeti.hmac_key import KeyFile
 from ganeti_steward.core.ganeti.this_node import this_node
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.edges.answers import RejectedAnswer
-from ganeti_steward.plugins.maintenance.edges.client import MachineGone, NotConnected
+from ganeti_steward.plugins.maintenance.edges.client import AgentClient, MachineGone, NotConnected
 from ganeti_steward.plugins.maintenance.edges.poll import (
     Poll,
     Poller,
@@ -136,6 +136,16 @@ def test_the_volume_groups() -> None:
     # Room that has changed is no news of the node.
     first, second = (Reported(b"{}", "Ok", "", NOW, volume_groups=one) for one in (read, {}))
     assert not is_news(first, second)
+
+
+def test_how_far_its_clock_is_ahead(key: KeyFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the poll has seen it, whatever the report says."""
+    monkeypatch.setattr(AgentClient, "report", lambda *_: report(1) | {"clock_ahead": 7})
+    fetch = agent_reports(Maintd(), key)
+    assert fetch(Target("uuid-1", "n1", "192.0.2.1"))["clock_ahead"] is None
+    (found,) = Fake(1).poll(uuid_1=report(1) | {"clock_ahead": -40}).values()
+    assert isinstance(found, Reported)
+    assert found.ahead == -40
 
 
 def test_a_machine_that_does_not_answer_is_gone() -> None:
@@ -381,7 +391,11 @@ def test_the_real_agent(tmp_path: Path) -> None:
         poller.poll()
         (found,) = poller.latest.observations.values()
         original = b'{"details":{"a":null,"b":[1.5,"\\u00e4"]},"status":"evacuate"}'
-        assert found == Reported(original, "evacuate", "", report["timestamp"])
+        assert isinstance(found, Reported)
+        # The same clock; the answer may take a while.
+        assert found.ahead is not None
+        assert found.ahead <= 0
+        assert found == Reported(original, "evacuate", "", report["timestamp"], ahead=found.ahead)
     poller.poll()
     (gone,) = poller.latest.observations.values()
     assert isinstance(gone, Silent)
