@@ -15,7 +15,12 @@ from ganeti_steward.core.commands.cluster_options import (
 )
 from ganeti_steward.core.commands.manual import add_subcommand, add_subcommands, describe
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
-from ganeti_steward.plugins.maintenance.cli import maintenance_pause, maintenance_plan, requests
+from ganeti_steward.plugins.maintenance.cli import (
+    maintenance_pause,
+    maintenance_plan,
+    maintenance_wait,
+    requests,
+)
 from ganeti_steward.plugins.maintenance.cli.cluster import (
     add_submit_option,
     daemon_waits,
@@ -262,6 +267,10 @@ _SUBCOMMANDS: Final[Mapping[str, tuple[str, Callable[[argparse.ArgumentParser], 
     "start": ("empty nodes for maintenance, one after the other", _start_options),
     "roll": ("the same for all nodes, or a node group", _roll_options),
     "list": ("each maintenance that is recorded, and how far it is", _list_options),
+    "wait": (
+        "wait until the node is ready, back or done, for scripts",
+        maintenance_wait.wait_options,
+    ),
     "show": ("one maintenance with all that is recorded", _show_options),
     "pause": ("have no maintenance go on, until resume", maintenance_pause.pause_options),
     "resume": ("end a pause of maintenance", maintenance_pause.resume_options),

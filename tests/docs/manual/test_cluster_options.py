@@ -59,6 +59,7 @@ ARGUMENTS: Final = {
     "maintenance resume": "",
     "maintenance roll": "--all",
     "maintenance show": "NODE",
+    "maintenance wait": "NODE",
     "maintenance start": "NODE",
     "maintd pause": "work",
     "maintd plan": "",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import marshal
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from ganeti_steward.plugins.model.incident import Incident
 
@@ -37,13 +37,21 @@ def witnessed(
     """Wait until something holds; the other candidates report meanwhile, where there are some."""
 
     def found() -> bool:
-        for node in NODES[:CANDIDATES]:
-            if node not in (dead, lab.master):
-                lab.steward("diagnose", node=node)
+        others_report(lab, dead)
         return holds()
 
-    # What they report counts only 210 s after the silence began.
     until(found, 600, every=every if CANDIDATES == 1 else 20)
+
+
+#: Seconds after the begin of its silence from which on what others report of a node is evidence.
+EVIDENCE: Final = 210
+
+
+def others_report(lab: MaintainedLab, dead: str) -> None:
+    """The other master candidates have a new report."""
+    for node in NODES[:CANDIDATES]:
+        if node not in (dead, lab.master):
+            lab.steward("diagnose", node=node)
 
 
 def during(seconds: float, holds: Callable[[], bool], lab: MaintainedLab) -> None:

@@ -11,10 +11,12 @@ import pytest
 
 from ganeti_steward.plugins.model.incident import COMPLETED, FAILED
 
+from ...cluster import until
+from ...drbd_lab import CANDIDATES
 from ..maintained_lab import MaintainedLab
 from ..node_files import FENCING
 from .breaking import without_power
-from .findings import all_well, witnessed
+from .findings import EVIDENCE, all_well, others_report
 from .test_killed_and_stopped import submitted
 from .watched import Runs
 
@@ -36,7 +38,10 @@ def test_each_operation_of_a_fencing_once(maintained: MaintainedLab, runs: Runs)
         with without_power(lab, NODE):
             # What no record has yet is forgotten with the daemon that saw it.
             with lab.daemon(SETTINGS):
-                witnessed(lab, NODE, lambda: bool(lab.incidents), every=0.1)
+                until(lambda: bool(lab.incidents))
+            if CANDIDATES > 1:
+                time.sleep(EVIDENCE)
+                others_report(lab, NODE)
             while not ended(lab):
                 with lab.daemon(SETTINGS) as daemon:
                     time.sleep(0.3 + min(rng.expovariate(1 / 8), 40))

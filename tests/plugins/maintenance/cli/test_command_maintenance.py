@@ -282,3 +282,19 @@ def test_what_is_left_by_an_unknown_maintenance(call: Caller, cluster: Cluster) 
     )
     assert call("done", "n2").status == 0
     assert [one.node_name for one in cluster.incidents] == ["n2.test"]
+
+
+def test_waiting_for_a_node(call: Caller, cluster: Cluster) -> None:
+    """As the list has it; one that has none is refused."""
+    assert call("wait", "n2").status == 1
+    call("start", "n2")
+    done = call("wait", "n2", "--timeout", "0")
+    assert done.status == 3
+    assert done.out.startswith("n2: requested")
+    (found,) = cluster.incidents
+    assert found.maintenance
+    cluster.change(found, status="pending", maintenance=found.maintenance._replace(ready=True))
+    done = call("wait", "n2", "--timeout", "0")
+    assert (done.status, done.out.split(":")[:2]) == (0, ["n2", " ready"])
+    cluster.change(found, status="failed")
+    assert call("wait", found.uuid, "--for", "done").status == 4
