@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from typing import Any, Final
 
 from ganeti_steward.allocators.advice.case import USUAL_LIMIT
 from ganeti_steward.allocators.balancing.planning.plan_balance import BalanceOptions
-from ganeti_steward.allocators.state.names import named
+from ganeti_steward.allocators.state.names import meant_nodes
 from ganeti_steward.core.json_reader import quoted
 from ganeti_steward.core.model.cluster import Cluster
 from ganeti_steward.core.model.requests import MIN_GAIN_PER_GIB, Balance
@@ -62,7 +62,7 @@ def add_plot_option(parser: argparse.ArgumentParser, what: str) -> None:
 
 
 def add_offline_option(parser: argparse.ArgumentParser) -> None:
-    """What is as if nodes had failed; see `offline_nodes`."""
+    """What is as if nodes had failed; see `meant_nodes`."""
     text = (
         "take this node as offline, or all nodes of a node group, or all with a tag such as "
         "power:a; may be given several times"
@@ -116,27 +116,11 @@ def balance_options(options: argparse.Namespace, cluster: Cluster) -> BalanceOpt
     select = options.select_instances
     return BalanceOptions(
         Balance(**given),
-        offline=tuple(offline_nodes(options.offline, cluster)),
+        offline=tuple(meant_nodes(options.offline, cluster)),
         groups=tuple(options.group),
         select=None if select is None else tuple(select),
         exclude=tuple(options.exclude_instances),
     )
-
-
-def offline_nodes(given: Iterable[str], cluster: Cluster) -> Iterator[str]:
-    """Names of nodes; in the place of a node group or a tag those of its nodes.
-
-    A word that names a node stands for this node; one that names nothing is left as it is.
-    """
-    for word in dict.fromkeys(name for text in given for name in text.split(",")):
-        groups = cluster.groups_named(word)
-        if named(cluster.nodes, word):
-            yield word
-        elif len(groups) == 1:
-            uuid = cluster.groups[groups[0]].uuid
-            yield from (node.name for node in cluster.nodes if node.group == uuid)
-        else:
-            yield from [node.name for node in cluster.nodes if word in node.tags] or [word]
 
 
 def _seconds(text: str) -> float:

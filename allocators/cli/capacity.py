@@ -15,7 +15,6 @@ from ganeti_steward.allocators.cli.allocator_options import (
     add_offline_option,
     add_passed_options,
     add_plot_option,
-    offline_nodes,
     option,
 )
 from ganeti_steward.allocators.cli.instance_options import (
@@ -26,7 +25,7 @@ from ganeti_steward.allocators.cli.instance_options import (
     known_template,
 )
 from ganeti_steward.allocators.overview.picture import heading, write_plot, write_text
-from ganeti_steward.allocators.state.names import short_names
+from ganeti_steward.allocators.state.names import meant_nodes, short_names
 from ganeti_steward.allocators.state.sizes import UNITS, format_size, parse_size
 from ganeti_steward.allocators.text_output import htools_text
 from ganeti_steward.core.builtins import ALLOCATION
@@ -115,7 +114,7 @@ def run(options: argparse.Namespace) -> int:
         source.check_template(template)
     tables.print_notes(source.notes)
     found, arguments = _measured(source.cluster, arguments)
-    offline = offline_nodes(options.offline, found)
+    offline = meant_nodes(options.offline, found)
     kvm_memory, group = arguments.kvm_memory, options.group
     assumed = assume(found, offline, options.add_nodes, group, kvm_memory)
     source, cluster = source._replace(cluster=assumed.cluster), assumed.cluster

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from ganeti_steward.core.errors import StewardError, join_faults
 from ganeti_steward.core.json_reader import quoted
@@ -57,6 +57,22 @@ class Names:
             else:
                 self.faults.append(_fault(kind, name, len(matches)))
         return frozenset(found)
+
+
+def meant_nodes(given: Iterable[str], cluster: Cluster) -> Iterator[str]:
+    """Names of nodes; in the place of a node group or a tag those of its nodes.
+
+    A word that names a node stands for this node; one that names nothing is left as it is.
+    """
+    for word in dict.fromkeys(name for text in given for name in text.split(",")):
+        groups = cluster.groups_named(word)
+        if named(cluster.nodes, word):
+            yield word
+        elif len(groups) == 1:
+            uuid = cluster.groups[groups[0]].uuid
+            yield from (node.name for node in cluster.nodes if node.group == uuid)
+        else:
+            yield from [node.name for node in cluster.nodes if word in node.tags] or [word]
 
 
 def short_names(names: Collection[str]) -> dict[str, str]:

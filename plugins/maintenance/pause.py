@@ -11,7 +11,7 @@ from ganeti_steward.plugins.model.incident import PAUSE_TAG
 
 #: What Ganeti takes as a tag.
 _LONGEST: Final = 128
-_FORM: Final = re.compile(r"[\w.+*/:@-]+", re.ASCII)
+TAG_FORM: Final = re.compile(r"[\w.+*/:@-]+", re.ASCII)
 
 
 def pause_tags(tags: Iterable[str], beginning: str = PAUSE_TAG) -> list[str]:
@@ -34,7 +34,7 @@ def pause_reason(tags: Iterable[str], beginning: str = PAUSE_TAG) -> str | None:
 def pause_tag(reason: str, beginning: str = PAUSE_TAG) -> str:
     """The tag for a reason; raises StewardError when Ganeti would not take it."""
     tag = f"{beginning}{'-'.join(reason.split())}"
-    if tag == beginning or not _FORM.fullmatch(tag):
+    if tag == beginning or not TAG_FORM.fullmatch(tag):
         raise StewardError(
             f"{reason!a} cannot be a reason: letters, digits, blanks and _.+*/:@- are possible"
         )

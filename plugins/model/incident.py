@@ -204,6 +204,8 @@ class Maintenance(NamedTuple):
     """whether copies of instances that run on other nodes leave as well"""
     blocked: Time = 0
     """since when it cannot go on before a person does something; 0: it can"""
+    tag: str = ""
+    """a tag of the node that requested it, which is removed at its end; empty: none"""
 
 
 def action_severity(action: str) -> int:

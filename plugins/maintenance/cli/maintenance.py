@@ -27,6 +27,7 @@ from ganeti_steward.plugins.maintenance.cli.cluster import (
     live_client,
 )
 from ganeti_steward.plugins.maintenance.cli.incident import incident_lines
+from ganeti_steward.plugins.maintenance.pause import TAG_FORM
 from ganeti_steward.plugins.model.incident import Maintenance
 from ganeti_steward.plugins.model.progress import Home, emptied, empties
 from ganeti_steward.plugins.model.works import BY_ADMIN, POWER, is_work
@@ -62,8 +63,9 @@ def _start_options(one: argparse.ArgumentParser) -> None:
         },
         statuses={EXIT_FAILURE: "a node cannot be away; nothing is requested then"},
     )
-    one.add_argument("node", nargs="+", help="nodes, by name or uuid")
-    one.set_defaults(group=None, all=False)
+    text = "nodes, by name or uuid; or all with a tag, such as rack:a"
+    one.add_argument("node", nargs="+", help=text)
+    one.set_defaults(group=None, all=False, roll=False)
     _finish_request(one)
 
 
@@ -74,10 +76,12 @@ def _roll_options(one: argparse.ArgumentParser) -> None:
             "gnt-steward maintenance roll --all": "one node after the other, but for the master",
             "gnt-steward maintenance roll --all --with-master": "the master too, after the others",
             "gnt-steward maintenance roll -G rack1 --dry-run": "print what would happen",
+            "gnt-steward maintenance roll needsreboot": "all nodes with this tag",
         },
         statuses={EXIT_FAILURE: "a node cannot be away; nothing is requested then"},
     )
     maintenance_plan.add_nodes(one)
+    one.set_defaults(roll=True)
     _finish_request(one)
 
 
@@ -98,6 +102,8 @@ def _finish_request(one: argparse.ArgumentParser) -> None:
     one.add_argument("--with-master", action="store_true", help=text)
     text = "at most N nodes are away at the same time, and at most as many as most-nodes"
     one.add_argument("--at-once", type=maintenance_plan.positive, metavar="N", help=text)
+    text = "the tag that each of these nodes loses at the end of its maintenance"
+    one.add_argument("--remove-tag", type=_tag, metavar="TAG", help=text)
     text = "print the moves that would be made, and request nothing"
     one.add_argument("--dry-run", action="store_true", help=text)
     add_reason_option(one)
@@ -112,12 +118,22 @@ def _work(text: str) -> str:
     return text
 
 
+def _tag(text: str) -> str:
+    if not TAG_FORM.fullmatch(text) or text.startswith("maintd:"):
+        raise argparse.ArgumentTypeError(f"{text!a} is not a tag that people set on nodes")
+    return text
+
+
 def _request(options: argparse.Namespace) -> int:
     """Write a record for each node; status 1, and none, where a node cannot be away."""
     client, cluster = live_client(options), read_source(options).cluster
+    tag = options.remove_tag
+    if options.node == [tag] and not any(tag in node.tags for node in cluster.nodes):
+        print(f"No node has the tag {tag}.")
+        return EXIT_OK
     names = maintenance_plan.node_names(options, cluster)
-    if options.all or options.group:
-        names = list(_without(cluster, names, options.with_master))
+    if options.roll:
+        names = list(_without(options, cluster, names))
     faults = requests.in_the_way(
         cluster, names, requests.requests_of(client), with_master=options.with_master
     )
@@ -142,6 +158,7 @@ def _request(options: argparse.Namespace) -> int:
         # Copies of two nodes that are away may have no place, those of one have.
         at_once=options.at_once or int(options.full),
         full=options.full,
+        tag=tag or "",
     )
     for incident in requests.write_requests(options, nodes, request, options.reason or ""):
         print(f"Requested maintenance of {incident.node_name}: incident {incident.uuid}.")
@@ -158,13 +175,17 @@ def _moves(roll: Roll) -> Iterator[str]:
             yield f"{copy.instance}: replace-disks {copy.source} {copy.target} ({gib})"
 
 
-def _without(cluster: Cluster, names: Sequence[str], with_master: bool) -> Iterator[str]:
-    """The nodes that a roll takes, with a note for each other one."""
+def _without(options: argparse.Namespace, cluster: Cluster, names: Sequence[str]) -> Iterator[str]:
+    """The nodes that a roll takes, with a note for each other one; those named are not left out."""
+    from ganeti_steward.allocators.state.names import named  # imports the engine
+
+    words = ",".join(options.node).split(",")
+    given = {name for word in words for name in named(cluster.nodes, word)}
     for name in names:
         node = cluster.node(name)
-        master = node.master and not with_master
+        master = node.master and not options.with_master
         why = "it is offline" if node.offline else _MASTER if master else ""
-        if why:
+        if why and name not in given:
             tables.print_notes([f"{name} is left out: {why}"])
         else:
             yield name

@@ -90,7 +90,8 @@ def plan_options(one: argparse.ArgumentParser) -> None:
 
 def add_nodes(parser: argparse.ArgumentParser) -> None:
     """Which nodes are meant, see `node_names`."""
-    parser.add_argument("node", nargs="*", help="nodes, by name or uuid")
+    text = "nodes, by name or uuid; or all with a tag, such as rack:a"
+    parser.add_argument("node", nargs="*", help=text)
     parser.add_argument("-G", "--group", metavar="GROUP", help="all nodes of this node group")
     parser.add_argument("--all", action="store_true", help="all nodes of the cluster")
 
@@ -188,7 +189,8 @@ def print_impossible(roll: Roll) -> None:
 
 def node_names(options: argparse.Namespace, cluster: Cluster) -> list[str]:
     """The full names of the nodes that are meant; raises StewardError."""
-    from ganeti_steward.allocators.state.names import Names, group_named  # imports the engine
+    # They import the engine.
+    from ganeti_steward.allocators.state.names import Names, group_named, meant_nodes
 
     if sum(map(bool, (options.node, options.group, options.all))) != 1:
         raise StewardError("name nodes, or a node group with -G, or use --all")
@@ -198,7 +200,7 @@ def node_names(options: argparse.Namespace, cluster: Cluster) -> list[str]:
         uuid = group_named(cluster, options.group).uuid
         return [node.name for node in cluster.nodes if node.group == uuid]
     names = Names(cluster)
-    found = names.nodes(options.node)
+    found = names.nodes(meant_nodes(options.node, cluster))
     names.check()
     return sorted(found)
 

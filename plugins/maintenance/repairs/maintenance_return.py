@@ -48,10 +48,15 @@ def returning(case: MaintenanceCase) -> task.Plan | None:
     if case.node.drained and not case.request.drained:
         return taken_back(case, "it answers, and all copies are in sync")
     if not case.node.drained and (tag := case.own(DRAINED_TAG)) in case.node.tags:
-        job = [operations.remove_tags("node", case.name, [tag])]
-        reason = f"remove {tag} from {case.name}, which a person has taken back"
-        return case.on_node(task.TIDY, reason, job)
+        return _without_tag(case, tag, "which a person has taken back")
+    if (tag := case.request.tag) in case.node.tags:
+        return _without_tag(case, tag, "which was maintained as that tag requests")
     return None
+
+
+def _without_tag(case: MaintenanceCase, tag: str, why: str) -> task.Task:
+    job = [operations.remove_tags("node", case.name, [tag])]
+    return case.on_node(task.TIDY, f"remove {tag} from {case.name}, {why}", job)
 
 
 def _connected(case: MaintenanceCase) -> task.Plan | None:

@@ -137,6 +137,37 @@ def test_a_roll_leaves_out_the_master_and_dry_run_writes_nothing(
     assert len({one.first_seen for one in cluster.incidents}) == 3
 
 
+def test_a_roll_of_the_nodes_with_a_tag(call: Caller, cluster: Cluster) -> None:
+    """The master and offline nodes are left out of those with the tag, and refused by name."""
+    for name in ("n1.test", "n2.test", "n4.test"):
+        cluster.ganeti.node(name)["tags"] = ["needsreboot"]
+    cluster.ganeti.node("n4.test")["offline"] = True
+    done = call("roll", "needsreboot")
+    assert done.status == 0, done.err
+    assert "n1.test is left out: it is the master" in done.err
+    assert "n4.test is left out: it is offline" in done.err
+    assert [one.node_name for one in cluster.incidents] == ["n2.test"]
+    refused = call("roll", "needsreboot,n1")
+    assert (refused.status, "n1.test is the master" in refused.err) == (1, True)
+    assert "no node is named 'rack:b'" in call("start", "rack:b").err
+    plan = call("plan", "needsreboot", "-o", "nodes", "--no-headers")
+    assert sorted(plan.out.split("\n")[:2]) == ["n1.test", "n2.test"]
+
+
+def test_the_tag_that_is_removed_at_the_end(call: Caller, cluster: Cluster) -> None:
+    """Once no node has it any more, the same roll requests nothing, and succeeds."""
+    words = ("roll", "needsreboot", "--remove-tag", "needsreboot")
+    done = call(*words)
+    assert (done.status, done.out) == (0, "No node has the tag needsreboot.\n")
+    assert call("roll", "needsreboot", "--remove-tag", "other").status == 1
+    cluster.ganeti.node("n2.test")["tags"] = ["needsreboot"]
+    assert call(*words).status == 0
+    assert [one.maintenance and one.maintenance.tag for one in cluster.incidents] == ["needsreboot"]
+    for tag in ("maintd:off", "", "a b", "ä"):
+        done = call("roll", "needsreboot", "--remove-tag", tag)
+        assert (done.status, "is not a tag that people set on nodes" in done.err) == (2, True)
+
+
 def test_the_master_is_requested_last(call: Caller, cluster: Cluster) -> None:
     """And waits; the note has the command that an admin runs."""
     done = call("roll", "--all", "--stop", "--with-master")

@@ -73,6 +73,7 @@ class Upkept(Maintained):
         returns: bool = True,
         work: str = "none",
         full: bool = False,
+        tag: str = "",
     ) -> Incident:
         """What ``gnt-steward maintenance start`` writes."""
         self.now += 1
@@ -87,7 +88,7 @@ class Upkept(Maintained):
             observed_since=self.now,
             changed=self.now,
             progressed=self.now,
-            maintenance=Maintenance(choice, returns, work=work, full=full),
+            maintenance=Maintenance(choice, returns, work=work, full=full, tag=tag),
         )
         self.records[uuid] = made._replace(tag=made.ready_tag)
         return made
