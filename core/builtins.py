@@ -183,7 +183,7 @@ ENGINE_LIBRARY: Final = "numpy"
 #: Members ``command:PATH`` of a chain.
 EXTERNAL_PROGRAM: Final = "ganeti_steward.allocators.external_program"
 #: CPU load from the monitoring daemons.
-MEASURED_LOAD: Final = "ganeti_steward.allocators.state.measured_load"
+MEASURED_LOAD: Final = "ganeti_steward.allocators.loads.measured_load"
 RECENT_PLACEMENTS: Final = "ganeti_steward.allocators.state.recent_placements"
 #: Volume groups other than the cluster's, and which disks lie there.
 VOLUME_GROUPS: Final = "ganeti_steward.allocators.state.volume_groups"

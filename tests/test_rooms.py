@@ -43,6 +43,7 @@ ORDER: Final[Mapping[str, tuple[str, ...]]] = {
     "allocators/balancing": ("", "planning"),
     "allocators": (
         "state",
+        "loads",
         "jobs",
         "rules",
         "score",

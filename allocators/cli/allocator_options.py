@@ -10,8 +10,10 @@ from typing import Any, Final
 from ganeti_steward.allocators.advice.case import USUAL_LIMIT
 from ganeti_steward.allocators.balancing.planning.plan_balance import BalanceOptions
 from ganeti_steward.allocators.state.names import meant_nodes
+from ganeti_steward.core.commands.tables import print_notes
 from ganeti_steward.core.json_reader import quoted
 from ganeti_steward.core.model.cluster import Cluster
+from ganeti_steward.core.model.options import Options
 from ganeti_steward.core.model.requests import MIN_GAIN_PER_GIB, Balance
 
 _DEFAULT: Final = Balance()
@@ -107,6 +109,8 @@ def add_balance_options(parser: argparse.ArgumentParser) -> None:
     factor = _DEFAULT.disk_factor
     names = "--avoid-disk-moves FACTOR"
     option(parser, names, text, type=_number(1), default=factor, dest="disk_factor")
+    text = "htools' utilisation file: in each line an instance and its CPU, memory, disk and "
+    option(parser, "-U, --dynu-file FILE", f"{text}network load; default: 1 each")
     add_passed_options(parser, example="--mond")
 
 
@@ -121,6 +125,18 @@ def balance_options(options: argparse.Namespace, cluster: Cluster) -> BalanceOpt
         select=None if select is None else tuple(select),
         exclude=tuple(options.exclude_instances),
     )
+
+
+def with_loads(cluster: Cluster, options: argparse.Namespace, passed: Options) -> Cluster:
+    """The cluster with the loads of ``-U``; raises StewardError."""
+    if options.dynu_file is None or passed.ignore_dynu:
+        return cluster
+    # Most calls have no such file.
+    from ganeti_steward.allocators.loads.utilisation import read_utilisation, with_utilisation
+
+    found, note = with_utilisation(cluster, read_utilisation(options.dynu_file))
+    print_notes([note] if note else [])
+    return found
 
 
 def _seconds(text: str) -> float:

@@ -80,9 +80,8 @@ def run(options: argparse.Namespace) -> int:
     run_options.check_can_run(options, source)
     print_notes(source.notes)
     passed = _passed(options)
-    request, cluster = resolve(
-        allocator_options.balance_options(options, source.cluster), source.cluster
-    )
+    read = allocator_options.with_loads(source.cluster, options, passed)
+    request, cluster = resolve(allocator_options.balance_options(options, read), read)
     with progress("planning moves"):
         plan = plan_balance(request, cluster, config, passed)
     sets, over = job_sets(plan.cluster, plan.jobs), failing_over(plan.cluster)
@@ -149,10 +148,11 @@ def _curves(plan: BalancePlan) -> Iterator[Curve]:
 def _reached(plan: BalancePlan, options: argparse.Namespace, config: Config) -> str:
     """The score of each group that was changed, of the cluster as it is now."""
     try:
-        read = read_source(options).cluster
+        passed = _passed(options)
+        read = allocator_options.with_loads(read_source(options).cluster, options, passed)
         request, cluster = resolve(allocator_options.balance_options(options, read), read)
         request = request._replace(max_moves=0)
-        now = plan_balance(request, cluster, config, _passed(options))
+        now = plan_balance(request, cluster, config, passed)
     except StewardError as err:
         return f"The score reached is not known: {err}\n"
     scores = {group.group: group.score_before for group in now.groups}

@@ -150,7 +150,7 @@ def _measured(cluster: Cluster, options: Options) -> tuple[Cluster, Options]:
     """With the load that ``--mond`` wants, measured once and only where there is a node."""
     if not options.measured:
         return cluster, options
-    from ganeti_steward.allocators.state.measured_load import measured  # not for the help
+    from ganeti_steward.allocators.loads.measured_load import measured  # not for the help
 
     found, note = measured(cluster, options)
     tables.print_notes([note] if note else [])

@@ -114,8 +114,9 @@ def _report(options: argparse.Namespace) -> Report:
     print_notes(source.notes)
     more = ["--no-capacity-checks"] if options.no_capacity_checks else []
     passed = parse_options([*options.option, *more])
-    wanted = allocator_options.balance_options(options, source.cluster)
-    request, cluster = resolve(wanted, reserved(source.cluster, config)[0])
+    loaded = allocator_options.with_loads(source.cluster, options, passed)
+    wanted = allocator_options.balance_options(options, loaded)
+    request, cluster = resolve(wanted, reserved(loaded, config)[0])
     if options.no_simulation:
         request = request._replace(max_moves=0)
     with progress("simulating a balance"):

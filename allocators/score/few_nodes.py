@@ -152,7 +152,8 @@ def _spreads(state: State, nodes: Ints, demands: Sequence[Demand]) -> list[_Spre
     rows = quantities(state.frame)
     wholes = np.where(usable, state.frame.wholes[:, nodes], np.inf)[rows]
     figures = now[rows]
-    figures[INSTANCES] += now[quantity.SECONDARIES]
+    if not state.frame.loads:
+        figures[INSTANCES] += now[quantity.SECONDARIES]
     # Copies of one instance have the same demand.
     pools = state.frame.pools
     known = {id(demand): figures_added(demand, pools, primary=True) for demand in demands}

@@ -38,8 +38,8 @@ FREE_DISK_F: Final = 9
 VCPU_RATIO_F: Final = 10
 SPINDLES_F: Final = 11
 
-#: By row: hail's names of the component, and its weight for each name.  Memory and network load
-#: are never measured: both are the number of primaries (allocation 3.4).
+#: By row: hail's names of the component, and its weight for each name.  Without given loads those
+#: of memory and network are both the number of primaries (allocation 3.4).
 SPREADS: Final = (
     (("free_mem_cv",), 0.5),
     (("free_disk_cv",), 0.5),
@@ -54,6 +54,9 @@ SPREADS: Final = (
     (("vcpu_ratio_cv_forth",), 0.5),
     (("spindles_cv_forth",), 0.5),
 )
+#: The same where loads are given; the row of the network is then the last of all.
+_GIVEN_SPREADS: Final = (*SPREADS[:PRIMARIES], (("mem_load_cv",), 1.0), *SPREADS[INSTANCES:])
+_NETWORK_SPREAD: Final = (("net_load_cv",), 1.0)
 #: The weight of each row.
 SPREAD_WEIGHTS: Final = np.array([weight * len(names) for names, weight in SPREADS])
 #: Rows that a new secondary changes as well as the primary; the N+1 reserve is changed by the
@@ -112,25 +115,35 @@ QUANTITIES: Final = np.array(
 
 
 def quantities(frame: Frame) -> Ints:
-    """By row of `shares`: the quantity whose share it is; the last are those of ``Frame.pools``."""
-    if not frame.pools:
+    """By row of `shares`: the quantity whose share it is; the last are those of ``Frame.pools``,
+    and the network's where loads are given."""
+    if not (frame.pools or frame.loads):
         return QUANTITIES
-    return np.append(QUANTITIES, np.arange(quantity.ROWS, len(frame.wholes)))
+    found = np.append(QUANTITIES, np.arange(quantity.ROWS, len(frame.wholes)))
+    if frame.loads:
+        found[[PRIMARIES, INSTANCES]] = quantity.MEM_LOAD, quantity.DISK_LOAD
+        found = np.append(found, quantity.NET_LOAD)
+    return found
 
 
 def spread_weights(frame: Frame) -> Floats:
     """The weight of each row of `shares`."""
-    if not frame.pools:
+    if not (frame.pools or frame.loads):
         return SPREAD_WEIGHTS
     own = np.outer(frame.pools_used, SPREAD_WEIGHTS[list(POOL_SPREADS)])
-    return np.append(SPREAD_WEIGHTS, own.ravel())
+    found = np.append(SPREAD_WEIGHTS, own.ravel())
+    if frame.loads:
+        found[PRIMARIES] = 1.0
+        found = np.append(found, _NETWORK_SPREAD[1])
+    return found
 
 
 def shares(frame: Frame, now: Ints, nodes: Ints | slice = slice(None)) -> Floats:
     """rows x nodes: the value of each component; ``now`` has these nodes only."""
     every = now / frame.wholes[:, nodes]
     values: Floats = every[quantities(frame)]
-    values[INSTANCES] += every[quantity.SECONDARIES]
+    if not frame.loads:
+        values[INSTANCES] += every[quantity.SECONDARIES]
     if frame.dedicated:
         exclusive = frame.exclusive[nodes]
         values[FREE_DISK, exclusive] = every[quantity.SPINDLES, exclusive]
@@ -139,7 +152,8 @@ def shares(frame: Frame, now: Ints, nodes: Ints | slice = slice(None)) -> Floats
     values[FREE_DISK] += no_disk_share
     values[FREE_DISK_F] += no_disk_share
     if frame.pools:
-        values[len(SPREADS) :] += frame.pool_shares[:, nodes].repeat(2, axis=0)
+        last = len(SPREADS) + 2 * len(frame.pools)
+        values[len(SPREADS) : last] += frame.pool_shares[:, nodes].repeat(2, axis=0)
     return values
 
 
@@ -330,6 +344,8 @@ class Scorer:
         kinds = [SPREADS[row] for row in POOL_SPREADS]
         pools = self.state.frame.pools
         more = [((f"{names[0]}:{pool}",), weight) for pool in pools for names, weight in kinds]
+        if self.state.frame.loads:
+            return [*_GIVEN_SPREADS, *more, _NETWORK_SPREAD]
         return [*SPREADS, *more]
 
 

@@ -16,9 +16,12 @@ if TYPE_CHECKING:
     from ganeti_steward.core.model.cluster import Cluster, Instance
 
 
-#: The CPU load 1 in the engine's whole numbers, which stay exact however often they are
+#: The load 1 in the engine's whole numbers, which stay exact however often they are
 #: added and taken off again.
 LOAD_UNIT: Final = 10**9
+#: The loads of memory, disk and network of an instance of which they are not given.
+COUNTED: Final = (1.0, 1.0, 1.0)
+_COUNTED_LOADS: Final = (LOAD_UNIT, LOAD_UNIT, LOAD_UNIT)
 
 
 class Demand(NamedTuple):
@@ -35,6 +38,8 @@ class Demand(NamedTuple):
     """number of CPUs that count; 0 when administratively offline"""
     load: int
     """CPU load in nano-loads; 1 load unless it is measured (allocation 3.4)"""
+    loads: tuple[int, int, int]
+    """memory, disk and network load in nano-loads; 1 load each unless they are given"""
     disk: int
     """MiB of disk on each node, in the cluster's volume group; 0 unless storage is local"""
     spindles: int
@@ -93,7 +98,7 @@ class TagRules(NamedTuple):
     def demand(self, instance: Instance) -> Demand:
         """The instance in the engine's figures."""
         local, spindles, tags = instance.local, instance.spindles, instance.tags
-        load, elsewhere = instance.cpu_load, instance.elsewhere
+        load, loads, elsewhere = instance.cpu_load, instance.other_loads, instance.elsewhere
         return Demand(
             instance,
             instance.memory,
@@ -101,6 +106,7 @@ class TagRules(NamedTuple):
             instance.reserved,
             instance.vcpus if instance.counts_vcpus else 0,
             LOAD_UNIT if load == 1.0 else round(load * LOAD_UNIT),
+            _COUNTED_LOADS if loads == COUNTED else _nano(loads),
             instance.disk_space - sum(elsewhere.values()) if local else 0,
             -1 if spindles is None else spindles,
             instance.spindle_use if local else 0,
@@ -117,6 +123,11 @@ class TagRules(NamedTuple):
             for tag in dict.fromkeys(tags)
             if rule.serves(tag, self.exclusion)
         )
+
+
+def _nano(loads: tuple[float, float, float]) -> tuple[int, int, int]:
+    memory, disk, network = (round(load * LOAD_UNIT) for load in loads)
+    return memory, disk, network
 
 
 def _spread(tags: tuple[str, ...]) -> tuple[SpreadRule, ...]:
@@ -222,6 +233,8 @@ class Frame(NamedTuple):
     """nodes: whether nothing is known of their volume groups apart from the cluster's"""
     pool_shares: Floats
     """pools x nodes: the share of free disk that counts where no share can be computed"""
+    loads: bool = False
+    """whether loads of memory, disk and network are given of any instance"""
     spread: tuple[Places, ...] = ()
     """where the nodes are for each of `TagRules.spread`"""
     reserves: Reserves | None = None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from ganeti_steward.allocators.state import quantity
-from ganeti_steward.allocators.state.frame import LOAD_UNIT, Demand, Frame, TagRules
+from ganeti_steward.allocators.state.frame import COUNTED, LOAD_UNIT, Demand, Frame, TagRules
 from ganeti_steward.allocators.state.state import Peers, Resident, State, TagCounts
 from ganeti_steward.core.model.cluster import FILE, LOCAL_STORAGE, Cluster, Node, VolumeGroup
 from ganeti_steward.core.needed import ROOM_PREFIXES
@@ -147,6 +147,7 @@ def _frame(cluster: Cluster, rules: TagRules, known: bool, doubtful: Mask, pools
         pools_used=pools.used,
         pools_unknown=_mask(node.live and node.volume_groups is None for node in nodes),
         pool_shares=pools.shares(group, usable),
+        loads=any(one.other_loads != COUNTED for one in cluster.instances),
         spread=_places(nodes, rules),
     )
 
@@ -210,7 +211,7 @@ def _wholes(
     wholes[[quantity.DISK, quantity.SPINDLES, quantity.DISK_F, quantity.SPINDLES_F]] = disk
     wholes[[quantity.VCPUS, quantity.VCPUS_F]] = cpu_power
     wholes[[quantity.SPINDLE_USE, quantity.SPINDLE_USE_F]] = spindles
-    wholes[quantity.CPU_LOAD] = LOAD_UNIT
+    wholes[[quantity.CPU_LOAD, *quantity.GIVEN_LOADS]] = LOAD_UNIT
     return wholes
 
 
@@ -370,6 +371,9 @@ def _fill_counts(now: Ints, frame: Frame, sums: _Sums) -> None:
     now[quantity.SECONDARIES] = sums.on_secondary(one, sums.real)
     now[quantity.CPU_LOAD] = _ints(nodes, lambda n: round(n.own_load * LOAD_UNIT))
     now[quantity.CPU_LOAD] += sums.on_primary(sums.of(lambda d: d.load), sums.real)
+    now[quantity.MEM_LOAD] = sums.on_primary(sums.of(lambda d: d.loads[0]), sums.real)
+    now[quantity.DISK_LOAD] = sums.on_both(sums.of(lambda d: d.loads[1]), sums.real)
+    now[quantity.NET_LOAD] = sums.on_primary(sums.of(lambda d: d.loads[2]), sums.real)
 
 
 def _tag_counts(demands: Sequence[Demand], primary: Ints) -> TagCounts:

@@ -34,7 +34,11 @@ DISK_F: Final = 13
 SPINDLES_F: Final = 14
 SPINDLE_USE_F: Final = 15
 VCPUS_F: Final = 16
-ROWS: Final = 17
+MEM_LOAD: Final = 17  # in nano-loads, as the two that follow
+DISK_LOAD: Final = 18
+NET_LOAD: Final = 19
+ROWS: Final = 20
+GIVEN_LOADS: Final = (MEM_LOAD, DISK_LOAD, NET_LOAD)
 
 
 def pool_rows(pool: int) -> tuple[int, int]:

@@ -318,8 +318,10 @@ def figures_added(demand: Demand, pools: Sequence[str], *, primary: bool) -> lis
         figures[quantity.DISK] = -demand.disk
         figures[quantity.SPINDLE_USE] = demand.spindle_use
         figures[quantity.PRIMARIES if primary else quantity.SECONDARIES] = 1
+        figures[quantity.DISK_LOAD] = demand.loads[1]
     if real and primary:
         figures[quantity.UNALLOCATED] = -demand.use
         figures[quantity.VCPUS] = demand.vcpus
         figures[quantity.CPU_LOAD] = demand.load
+        figures[quantity.MEM_LOAD], _, figures[quantity.NET_LOAD] = demand.loads
     return figures

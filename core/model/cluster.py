@@ -280,6 +280,8 @@ class Instance(NamedTuple):
     """whether balancing may move it and its secondary keeps memory free for it"""
     cpu_load: float = 1.0
     """CPU load on its primary, in CPUs; 1 when it is not measured (allocation 3.4)"""
+    other_loads: tuple[float, float, float] = (1.0, 1.0, 1.0)
+    """its load of memory, disk and network, each 1 when it is not given (allocation 3.4)"""
     sent: Sent = Sent()
     """everything that was sent of it"""
 

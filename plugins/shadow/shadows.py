@@ -93,7 +93,7 @@ def compare(question: Question, answer: bytes) -> Iterator[str]:
     """
     config, options = question.config, question.options
     if options.measured:
-        from ganeti_steward.allocators.state.measured_load import measured
+        from ganeti_steward.allocators.loads.measured_load import measured
 
         cluster, _ = measured(question.cluster, options)
         question = question._replace(cluster=cluster)

@@ -38,7 +38,7 @@ from statuses import DONE, INCIDENT, NOW, STATUS
 from worlds import incident, instance, node, world
 
 from ganeti_steward.allocators.kept_requests import read_call
-from ganeti_steward.allocators.state.load_reports import read_reports
+from ganeti_steward.allocators.loads.load_reports import read_reports
 from ganeti_steward.allocators.text_format import read_text
 from ganeti_steward.core.config.parse import parse_config
 from ganeti_steward.core.config.values import History

@@ -8,12 +8,12 @@ from typing import Any, Final, NamedTuple
 
 from ganeti_steward.allocators.balancing.planning.balance import balance
 from ganeti_steward.allocators.jobs.job_sets import Step, job_sets, steps
+from ganeti_steward.allocators.loads import load_reports
+from ganeti_steward.allocators.loads.mond import query
 from ganeti_steward.allocators.rules.more_bans import MoreBans, unused_nodes
 from ganeti_steward.allocators.score.cluster_score import state_after
 from ganeti_steward.allocators.score.score import Scorer
-from ganeti_steward.allocators.state import load_reports
 from ganeti_steward.allocators.state.load import load
-from ganeti_steward.allocators.state.mond import query
 from ganeti_steward.core.json_reader import counted
 from ganeti_steward.core.model.answer import Answer
 from ganeti_steward.core.model.cluster import Cluster

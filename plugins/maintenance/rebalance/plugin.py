@@ -40,7 +40,7 @@ class Rebalancing:
     def steward_routine(self, world: World, context: Context) -> list[RoutinePlan]:
         """Moves for each group whose score is above the threshold, and why not more."""
         # It imports the engine, which a daemon without balancing does not need.
-        from ganeti_steward.allocators.state.load_reports import NoLoads
+        from ganeti_steward.allocators.loads.load_reports import NoLoads
         from ganeti_steward.plugins.maintenance.rebalance.moves import Groups, loaded
 
         try:

@@ -17,7 +17,7 @@ from thorough import seeds
 from volume_groups import divided
 
 from ganeti_steward.allocators.capacity.assumed import assume
-from ganeti_steward.allocators.state import load_reports
+from ganeti_steward.allocators.loads import load_reports
 from ganeti_steward.allocators.text_format import read_text
 from ganeti_steward.core.model.cluster_reader import read_cluster
 

@@ -26,10 +26,10 @@ COMMANDS = {name: one.command for name, one in built_in_commands().items()}
 LATE = (
     "argparse",
     "asyncio",
-    "ganeti_steward.allocators.state.load_reports",
-    "ganeti_steward.allocators.state.measured_load",
+    "ganeti_steward.allocators.loads.load_reports",
+    "ganeti_steward.allocators.loads.measured_load",
     "ganeti_steward.allocators.rules.reserve_checks",
-    "ganeti_steward.allocators.state.mond",
+    "ganeti_steward.allocators.loads.mond",
     "ganeti_steward.allocators.state.reserves",
     "ganeti_steward.allocators.state.volume_groups",
     "http.client",

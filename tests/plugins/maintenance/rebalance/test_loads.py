@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from worlds import changed, instance, node, world
 
-from ganeti_steward.allocators.state.load_reports import (
+from ganeti_steward.allocators.loads.load_reports import (
     NODE_COLLECTOR,
     XEN_COLLECTOR,
     NoLoads,

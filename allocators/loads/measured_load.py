@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from ganeti_steward.allocators.state import load_reports
+from ganeti_steward.allocators.loads import load_reports
 
 if TYPE_CHECKING:
     from ganeti_steward.core.model.cluster import Cluster
@@ -34,9 +34,9 @@ def measured(cluster: Cluster, options: Options) -> tuple[Cluster, str]:
 
 def _reports(nodes: tuple[str, ...], collector: str, options: Options) -> dict[str, object]:
     if options.mond_data:
-        from ganeti_steward.allocators.state.load_reports import read_reports
+        from ganeti_steward.allocators.loads.load_reports import read_reports
 
         return read_reports(options.mond_data, nodes, collector)
-    from ganeti_steward.allocators.state.mond import query
+    from ganeti_steward.allocators.loads.mond import query
 
     return query(nodes, collector, options.mond_time_limit)

@@ -11,7 +11,7 @@ import pytest
 from messages import answer, message, wanted
 from monitoring import node_report, xen_report
 
-from ganeti_steward.allocators.state.load_reports import (
+from ganeti_steward.allocators.loads.load_reports import (
     NODE_COLLECTOR,
     XEN_COLLECTOR,
     NoLoads,

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 import pytest
 from monitoring import Behaviour, addresses, answering, daemons, node_report, reporting, xen_report
 
-from ganeti_steward.allocators.state.load_reports import NODE_COLLECTOR, XEN_COLLECTOR, NoLoads
-from ganeti_steward.allocators.state.mond import query
+from ganeti_steward.allocators.loads.load_reports import NODE_COLLECTOR, XEN_COLLECTOR, NoLoads
+from ganeti_steward.allocators.loads.mond import query
 
 LONG = 300.0
 SHORT = 0.3

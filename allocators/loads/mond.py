@@ -19,7 +19,7 @@ from typing import Final
 
 import orjson
 
-from ganeti_steward.allocators.state.load_reports import NoLoads
+from ganeti_steward.allocators.loads.load_reports import NoLoads
 from ganeti_steward.core.errors import reason_of
 
 PORT: Final = 1815

@@ -4,32 +4,27 @@ from __future__ import annotations
 
 import json
 import random
-import re
-import subprocess
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import orjson
 import pytest
 from ask import announced_score, hail, need_hail, steward
 from asserting import some
 from cluster_text import to_text
-from clusters import cluster, generate
-from installed import need
+from clusters import cluster
+from hbal_scores import moved, one_group, run_hbal, score, varied
 from monitoring import addresses, daemons, node_report, reporting, xen_report
 
 from ganeti_steward.allocators.capacity.sizes import with_instances
-from ganeti_steward.allocators.score.score import Scorer
-from ganeti_steward.allocators.state import quantity
-from ganeti_steward.allocators.state.frame import LOAD_UNIT
-from ganeti_steward.allocators.state.load import load
-from ganeti_steward.allocators.state.load_reports import (
+from ganeti_steward.allocators.loads.load_reports import (
     NODE_COLLECTOR,
     with_node_loads,
     with_reports,
 )
-from ganeti_steward.allocators.state.state import State
+from ganeti_steward.allocators.state import quantity
+from ganeti_steward.allocators.state.frame import LOAD_UNIT
+from ganeti_steward.allocators.state.load import load
 from ganeti_steward.allocators.text_format import read_text
 from ganeti_steward.core.iallocator.message import read_message
 from ganeti_steward.core.model.cluster import Cluster
@@ -125,76 +120,33 @@ def test_an_offline_node_is_not_queried(tmp_path: Path) -> None:
     assert announced_score(theirs, theirs["result"]) != announced_score(ours, ours["result"])
 
 
-def _hbal(*arguments: str) -> tuple[float, float, str]:
-    """hbal's scores before and after its moves, and its whole output."""
-    done = subprocess.run([need("hbal"), *arguments], capture_output=True, text=True, check=True)
-    printed = done.stdout
-    found = re.search(r"[Ii]nitial score:? ([0-9.]+)", printed)
-    assert found, printed
-    before = float(found[1])
-    after = re.search(r"Cluster score improved from [0-9.]+ to ([0-9.]+)", printed)
-    return before, float(after[1]) if after else before, printed
-
-
-def _one_group(seed: int) -> Message:
-    """A cluster hbal takes without further questions; two instances share no name."""
-    rng = random.Random(seed)
-    more = [
-        ["--offline=1", "--drained=1"],
-        ["--down=.3", "--admin-offline=.2", "--forthcoming=.1"],
-        ["--excl-tags=.3", "--location-tags"],
-        [],
-    ][seed % 4]
-    nodes, mix = rng.choice([5, 8, 11]), rng.choice(["drbd=1", "drbd=6,plain=3,ext=1"])
-    return generate(f"--nodes={nodes}", f"--mix={mix}", f"--seed={seed}", "--per-node=5", *more)
-
-
-def _score(snapshot: Cluster, state: State | None = None) -> float:
-    state = state or load(snapshot, "drbd", 0)
-    return Scorer(state, np.ones(len(snapshot.nodes), np.bool_)).score
-
-
-def _varied(text: str, seed: int) -> str:
-    """Every third instance is not auto-balanced, and nodes have different CPU speeds."""
-    rng = random.Random(seed)
-    lines = text.split("\n")
-    for at, line in enumerate(lines):
-        fields = line.split("|")
-        if len(fields) == 15:
-            fields[-1] = rng.choice(["1.0", "0.5", "1.25", "2.0"])
-        elif len(fields) == 13 and rng.random() < 1 / 3:
-            fields[5] = "N"
-        lines[at] = "|".join(fields)
-    return "\n".join(lines)
-
-
 @pytest.mark.parametrize("seed", range(16))
 def test_score_with_cpu_speeds_and_instances_not_balanced(seed: int, tmp_path: Path) -> None:
-    text = to_text(_one_group(seed))
-    varied = _varied(text, seed)
+    text = to_text(one_group(seed))
+    faster = varied(text, seed)
     file = tmp_path / "cluster.data"
-    file.write_text(varied)
-    before, _, _ = _hbal("-t", str(file), "-l", "0")
-    assert _score(read_text(varied)) == pytest.approx(before, abs=2e-8)
-    assert _score(read_text(text)) != pytest.approx(before, abs=2e-8)
+    file.write_text(faster)
+    before, _, _ = run_hbal("-t", str(file), "-l", "0")
+    assert score(read_text(faster)) == pytest.approx(before, abs=2e-8)
+    assert score(read_text(text)) != pytest.approx(before, abs=2e-8)
 
 
 @pytest.mark.parametrize("seed", range(16))
 def test_score_with_unequal_loads(seed: int, tmp_path: Path) -> None:
     """hbal takes loads per instance from a file, and they move with the instances."""
     rng = random.Random(seed)
-    text = _varied(to_text(_one_group(seed)), seed)
+    text = varied(to_text(one_group(seed)), seed)
     before = read_text(text)
     loads = {instance.name: rng.uniform(0, 5) for instance in before.instances}
     file, usage, saved = (tmp_path / name for name in ("cluster.data", "usage", "saved"))
     file.write_text(text)
     usage.write_text("".join(f"{name} {load!r} 1 1 1\n" for name, load in loads.items()))
     options = ("-t", str(file), "-U", str(usage), "-l", "6", "-S", str(saved))
-    first, last, printed = _hbal(*options)
+    first, last, printed = run_hbal(*options)
     snapshot = _loaded(before, loads)
-    assert _score(snapshot) == pytest.approx(first, abs=1e-7)
+    assert score(snapshot) == pytest.approx(first, abs=1e-7)
     after = _loaded(read_text(Path(f"{saved}.balanced").read_text()), loads)
-    assert _score(snapshot, _moved(snapshot, after)) == pytest.approx(last, abs=1e-7), printed
+    assert score(snapshot, moved(snapshot, after)) == pytest.approx(last, abs=1e-7), printed
 
 
 def _loaded(snapshot: Cluster, loads: dict[str, float]) -> Cluster:
@@ -202,32 +154,20 @@ def _loaded(snapshot: Cluster, loads: dict[str, float]) -> Cluster:
     return Cluster(snapshot.groups, snapshot.nodes, instances, snapshot.tags, snapshot.hypervisors)
 
 
-def _moved(before: Cluster, after: Cluster) -> State:
-    """The state of ``before`` after moving whatever is elsewhere in ``after``."""
-    state = load(before, "drbd", 0)
-    for old, new in zip(before.instances, after.instances, strict=True):
-        if old.nodes == new.nodes:
-            continue
-        resident = state.resident(old.name)
-        nodes = [before.node_index[name] for name in new.nodes]
-        state = state.removed(resident).placed(resident.demand, *nodes)
-    return state
-
-
 @pytest.mark.parametrize("seed", range(8))
 def test_the_file_of_reports_is_hbals(seed: int, tmp_path: Path) -> None:
     rng = random.Random(seed)
-    text = to_text(_one_group(seed))
+    text = to_text(one_group(seed))
     snapshot = read_text(text)
     reports = {node.name: node_report(rng.uniform(0, 9)) for node in snapshot.nodes}
     file, data = tmp_path / "cluster.data", tmp_path / "reports.json"
     file.write_text(text)
     entries = [{"node": node, "reports": [report]} for node, report in reports.items()]
     data.write_text(json.dumps(entries))
-    before, _, _ = _hbal("-t", str(file), "--mond=yes", "--mond-data", str(data), "-l", "0")
+    before, _, _ = run_hbal("-t", str(file), "--mond=yes", "--mond-data", str(data), "-l", "0")
     measured = with_reports(snapshot, reports, NODE_COLLECTOR)
-    assert _score(measured) == pytest.approx(before, abs=1e-7)
-    assert _score(snapshot) != pytest.approx(before, abs=1e-7)
+    assert score(measured) == pytest.approx(before, abs=1e-7)
+    assert score(snapshot) != pytest.approx(before, abs=1e-7)
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -1,0 +1,1 @@
+"""Loads of nodes and instances: measured, or given in a file, and how a cluster gets them."""
