@@ -111,6 +111,8 @@ def add_balance_options(parser: argparse.ArgumentParser) -> None:
     option(parser, names, text, type=_number(1), default=factor, dest="disk_factor")
     text = "htools' utilisation file: in each line an instance and its CPU, memory, disk and "
     option(parser, "-U, --dynu-file FILE", f"{text}network load; default: 1 each")
+    text = "use the CPU load that node agents report, as the maintenance daemon keeps it; on the "
+    option(parser, "--load", f"{text}master")
     add_passed_options(parser, example="--mond")
 
 
@@ -128,15 +130,26 @@ def balance_options(options: argparse.Namespace, cluster: Cluster) -> BalanceOpt
 
 
 def with_loads(cluster: Cluster, options: argparse.Namespace, passed: Options) -> Cluster:
-    """The cluster with the loads of ``-U``; raises StewardError."""
-    if options.dynu_file is None or passed.ignore_dynu:
+    """The cluster with the loads of ``-U`` and ``--load``; raises StewardError."""
+    if passed.ignore_dynu:
         return cluster
-    # Most calls have no such file.
-    from ganeti_steward.allocators.loads.utilisation import read_utilisation, with_utilisation
+    notes = []
+    # Most calls have neither.
+    if options.dynu_file is not None:
+        from ganeti_steward.allocators.loads.utilisation import read_utilisation, with_utilisation
 
-    found, note = with_utilisation(cluster, read_utilisation(options.dynu_file))
-    print_notes([note] if note else [])
-    return found
+        cluster, note = with_utilisation(cluster, read_utilisation(options.dynu_file))
+        notes += [note] if note else []
+    if options.load:
+        from ganeti_steward.allocators.loads.agent_loads import with_kept_loads
+        from ganeti_steward.allocators.loads.load_reports import NoLoads
+
+        try:
+            cluster = with_kept_loads(cluster)
+        except NoLoads as err:
+            notes.append(f"CPU load not used: {err}")
+    print_notes(notes)
+    return cluster
 
 
 def _seconds(text: str) -> float:

@@ -119,9 +119,11 @@ def report(
     linked: Sequence[str] | None,
     groups: Mapping[str, Any] | None,
     unreached: Sequence[str] | None,
+    load: Mapping[str, Any],
 ) -> dict[str, Any]:
     """The report; ``now``: ns since the epoch, ``boot``: `boot_id`, ``daemon``: `daemon_parts`,
-    ``linked``: `drbd_peers`, ``groups``: `volume_groups`, ``unreached``: as `reachability` has it.
+    ``linked``: `drbd_peers`, ``groups``: `volume_groups`, ``unreached``: as `reachability` has it,
+    ``load``: as `load` has it.
 
     Its data is the diagnose object, or null where nothing can be reported; so ``data.status`` is a
     text, as the maintenance daemon reads it.
@@ -142,6 +144,7 @@ def report(
         "node_name": node.name,
         "daemon": dict(daemon),
         "drbd_peers": linked,
+        "load": dict(load),
         "unreached": unreached,
         "volume_groups": groups,
         "unknown": within_list(unknown),

@@ -21,6 +21,7 @@ from ganeti_steward.diagnose.model.hysteresis import RunCounts, RunState, Update
 from ganeti_steward.diagnose.model.machine import VOLUME_GROUPS
 from ganeti_steward.diagnose.run.files import Busy, locked, prepare_directory
 from ganeti_steward.diagnose.run.gathering import SourceRun, gather
+from ganeti_steward.diagnose.run.load import load
 from ganeti_steward.diagnose.run.local_machine import LocalMachine
 from ganeti_steward.diagnose.run.report import (
     boot_id,
@@ -96,7 +97,9 @@ def diagnose_node(
         groups = volume_groups(machine) if fresh else None
         # Of this moment, so last: sources may have taken minutes.
         links, silent = drbd_peers(), unreached()
-        content = report(found, node(), now(), boot_id(), daemon(), links, groups, silent)
+        boot = boot_id()
+        busy = load(machine if usable else LocalMachine(0, ""), boot, time.monotonic())
+        content = report(found, node(), now(), boot, daemon(), links, groups, silent, busy)
         if usable:
             _keep(partial(write_report, settings.directory, content))
     _log_run(found, source_runs)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
+from ganeti_steward.allocators.loads.agent_loads import NodeLoad
 from ganeti_steward.core.json_nesting import load_json
 from ganeti_steward.core.model.cluster import Cluster, Group, Instance, Node
 from ganeti_steward.core.model.finding import OK, object_id
@@ -49,6 +50,8 @@ class Reported(NamedTuple):
     """name -> total and free MiB; None: not reported"""
     ahead: int | None = None
     """seconds by which its clock was ahead of the master's at the poll; None: not known"""
+    load: NodeLoad | None = None
+    """how busy it was; None: not known"""
 
     @property
     def object_id(self) -> str:

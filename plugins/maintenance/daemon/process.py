@@ -52,6 +52,7 @@ from ganeti_steward.plugins.maintenance.daemon.rounds import Rounds
 from ganeti_steward.plugins.maintenance.daemon.wakeup import DaemonStopped, Signals, Wakeup
 from ganeti_steward.plugins.maintenance.daemon.words import read_words
 from ganeti_steward.plugins.maintenance.edges.audit import Audit
+from ganeti_steward.plugins.maintenance.edges.loads import LoadKeeper
 from ganeti_steward.plugins.maintenance.edges.status import Status
 from ganeti_steward.plugins.maintenance.edges.store import Store
 from ganeti_steward.plugins.maintenance.edges.volume_groups import GroupKeeper
@@ -219,9 +220,12 @@ class Daemon:
         self._options, self._signals, self._wakeup = options, signals, signals.wakeup
         self._configured = ConfiguredParts(config, self._wakeup.wake)
         self._luxi = Luxi(options.luxi_socket, reason_source=JOB_SOURCE)
-        self._groups = GroupKeeper(
-            lambda: self._configured.settings.volume_groups_age, DiskTimeout(_DISK)
-        )
+
+        def max_age() -> float:
+            return self._configured.settings.volume_groups_age
+
+        self._groups = GroupKeeper(max_age, DiskTimeout(_DISK))
+        self._loads = LoadKeeper(max_age, DiskTimeout(_DISK))
 
     def run(self) -> None:
         """Run until it is stopped; raises NotMaster, Stopped and StewardError."""
@@ -312,6 +316,7 @@ class Daemon:
                 ),
                 "the status is not shown": status,
                 "allocators do not get what is known of volume groups": self._keep_groups,
+                "commands do not get the load of nodes": self._keep_loads,
                 "systemd is not notified": lambda outcome: reporting.report_to_systemd(
                     outcome, problems()
                 ),
@@ -366,6 +371,10 @@ class Daemon:
         # Where it is undecided, the configuration here may be an old one.
         if outcome.world is not None and not outcome.undecided:
             self._groups(outcome.world)
+
+    def _keep_loads(self, outcome: Round) -> None:
+        if outcome.world is not None:
+            self._loads(outcome.world)
 
     def _reload(self) -> Maintd | None:
         if not self._configured.reload(lambda: load_config(config_path(), MAINTENANCE)):

@@ -14,6 +14,7 @@ from ipaddress import ip_address
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
+from ganeti_steward.allocators.loads.agent_loads import NodeLoad
 from ganeti_steward.allocators.state.volume_groups import Space
 from ganeti_steward.core.canonical_json import canonical_object
 from ganeti_steward.core.errors import StewardError
@@ -76,6 +77,7 @@ def polled(report: Mapping[str, Any], now: int) -> Polled:
             unreached=_addresses(report.get("unreached")),
             volume_groups=_volume_groups(report.get("volume_groups")),
             ahead=report.get(_AHEAD),
+            load=_load(report.get("load"), report["timestamp"]),
         )
         return Polled(found, daemon=read_parts(report.get("daemon")))
     except RejectedAnswer as err:
@@ -125,6 +127,18 @@ def _volume_groups(given: object) -> Mapping[str, tuple[int, int]] | None:
     except ValueError:
         return None
     return found if all(map(_GROUP.fullmatch, found)) else None
+
+
+def _load(given: object, at: int) -> NodeLoad | None:
+    """The load in a report that was taken ``at`` (ns); None where it has none that can be used."""
+    if not isinstance(given, dict):
+        return None
+    try:
+        figures = {key: given[key] for key in NodeLoad._fields if key in given}
+        found = from_json(NodeLoad, {**figures, "at": at})
+    except ValueError:
+        return None
+    return found if found.is_possible else None
 
 
 def _reasons(report: Mapping[str, Any]) -> str:

@@ -291,11 +291,15 @@ def test_report(disk: Site) -> None:
         "node_name": "node1.example.com",
         "daemon": {},
         "drbd_peers": [],
+        "load": run.report["load"],
         "unreached": None,
         "volume_groups": None,
         "unknown": [{"source": "disk", "reason": "no answer"}],
         "not_applicable": [],
     }
+    # That of this machine, of which no run before is known.
+    assert set(report["load"]) == {"seconds", "cpu", "cpus", "memory", "disk", "pressure"}
+    assert (report["load"]["seconds"], report["load"]["cpu"]) == (0, None)
     assert run.diagnosis.unknown == (Unknown("disk", "no answer"),)
     assert (disk.directory / "report.json").stat().st_mode & 0o777 == 0o600
 

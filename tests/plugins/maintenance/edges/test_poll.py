@@ -17,6 +17,7 @@ from fake_agents import Behaviour, diagnose_report, fake_agents, reports, sends
 from programs import wait_until
 from repair_requests import KEY
 
+from ganeti_steward.allocators.loads.agent_loads import NodeLoad
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.hmac_key import KeyFile
 from ganeti_steward.core.ganeti.this_node import this_node
@@ -116,6 +117,23 @@ def test_the_peers_of_drbd() -> None:
         assert isinstance(found, Reported)
         seen.append(found.linked)
     assert seen == [("192.0.2.1", "192.0.2.2", "::1"), (), None, None, None, None, None]
+
+
+def test_the_load() -> None:
+    """What cannot be how busy a node was is as if it was not reported."""
+    good = {"seconds": 900, "cpu": 0.5, "cpus": 8, "memory": 0.25, "disk": None, "pressure": {}}
+    wrong: tuple[dict[str, Any], ...] = (
+        *({"seconds": 0}, {"cpus": None}, {"cpus": 0}, {"cpu": 1.5}, {"memory": -0.1}),
+        *({"cpu": "0.5"}, {"disk": []}, {"seconds": 10**6}, {"cpu": True}, {"cpu": float("nan")}),
+    )
+    given: tuple[Any, ...] = (good, None, [], {}, *(good | one for one in wrong))
+    seen = []
+    for load in given:
+        (found,) = Fake(1).poll(uuid_1=report(1) | {"load": load}).values()
+        assert isinstance(found, Reported)
+        seen.append(found.load)
+    at = report(1)["timestamp"]
+    assert seen == [NodeLoad(at, 900, 8, 0.5, 0.25, None), *[None] * (len(given) - 1)]
 
 
 def test_the_volume_groups() -> None:
