@@ -125,7 +125,7 @@ def _lines(machine: Machine, path: str) -> list[list[str]]:
 
 
 def _cpu(machine: Machine) -> tuple[int, int] | None:
-    """``/proc/stat``: user nice system idle iowait irq softirq steal; what follows is part of user."""
+    """``/proc/stat``: user nice system idle iowait irq softirq steal; the rest is part of user."""
     try:
         found = next(line for line in _lines(machine, "/proc/stat") if line[:1] == ["cpu"])
         ticks = [int(word) for word in found[1:9]]
