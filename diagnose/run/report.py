@@ -115,15 +115,10 @@ def report(
     node: ThisNode,
     now: int,
     boot: str,
-    daemon: Mapping[str, Any],
-    linked: Sequence[str] | None,
-    groups: Mapping[str, Any] | None,
-    unreached: Sequence[str] | None,
-    load: Mapping[str, Any],
+    sections: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """The report; ``now``: ns since the epoch, ``boot``: `boot_id`, ``daemon``: `daemon_parts`,
-    ``linked``: `drbd_peers`, ``groups``: `volume_groups`, ``unreached``: as `reachability` has it,
-    ``load``: as `load` has it.
+    """The report; ``now``: ns since the epoch, ``boot``: `boot_id`, ``sections``: name -> what is
+    reported beside the diagnosis.
 
     Its data is the diagnose object, or null where nothing can be reported; so ``data.status`` is a
     text, as the maintenance daemon reads it.
@@ -142,13 +137,9 @@ def report(
         "data": diagnosis.object,
         "node": node.identity,
         "node_name": node.name,
-        "daemon": dict(daemon),
-        "drbd_peers": linked,
-        "load": dict(load),
-        "unreached": unreached,
-        "volume_groups": groups,
         "unknown": within_list(unknown),
         "not_applicable": within_list(diagnosis.not_applicable),
+        **sections,
     }
 
 

@@ -23,6 +23,7 @@ from ganeti_steward.diagnose.run.files import Busy, locked, prepare_directory
 from ganeti_steward.diagnose.run.gathering import SourceRun, gather
 from ganeti_steward.diagnose.run.load import load
 from ganeti_steward.diagnose.run.local_machine import LocalMachine
+from ganeti_steward.diagnose.run.reboot import reboot
 from ganeti_steward.diagnose.run.report import (
     boot_id,
     drbd_peers,
@@ -95,11 +96,17 @@ def diagnose_node(
         several = Several(settings.several_command, settings.several_status)
         found = _with_notes(diagnosis(results, outcome, several), notes)
         groups = volume_groups(machine) if fresh else None
+        boot, keeping = boot_id(), machine if usable else LocalMachine(0, "")
         # Of this moment, so last: sources may have taken minutes.
-        links, silent = drbd_peers(), unreached()
-        boot = boot_id()
-        busy = load(machine if usable else LocalMachine(0, ""), boot, time.monotonic())
-        content = report(found, node(), now(), boot, daemon(), links, groups, silent, busy)
+        sections = {
+            "daemon": daemon(),
+            "drbd_peers": drbd_peers(),
+            "load": load(keeping, boot, time.monotonic()),
+            "reboot": reboot(machine),
+            "unreached": unreached(),
+            "volume_groups": groups,
+        }
+        content = report(found, node(), now(), boot, sections)
         if usable:
             _keep(partial(write_report, settings.directory, content))
     _log_run(found, source_runs)

@@ -28,6 +28,15 @@ WATCHER_MEMORY: Final = 8 * 3600
 _DISKS_LIMIT: Final = 120 * 10**9
 
 
+class Reboot(NamedTuple):
+    """Since when a node runs, and whether it has to be started again."""
+
+    required: tuple[str, ...] | None
+    """why a reboot is required, a text each; empty: it is not, None: not known"""
+    booted: int | None
+    """s since the epoch; None: not known"""
+
+
 class Reported(NamedTuple):
     """A node's report, checked and fresh."""
 
@@ -52,6 +61,7 @@ class Reported(NamedTuple):
     """seconds by which its clock was ahead of the master's at the poll; None: not known"""
     load: NodeLoad | None = None
     """how busy it was; None: not known"""
+    reboot: Reboot = Reboot(None, None)
 
     @property
     def object_id(self) -> str:

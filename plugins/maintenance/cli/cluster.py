@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ganeti_steward.allocators.jobs.run_jobs import Interrupts, interrupt_printer, run_job_sets
 from ganeti_steward.core.commands.cluster_options import source_options
@@ -87,6 +87,12 @@ def daemon_address(settings: Maintd, data: str) -> str:
     return own_address(this_node(data, name))
 
 
+def running_daemon() -> dict[str, Any]:
+    """What the running daemon serves, see `fetch_status`; raises StewardError."""
+    settings = configuration(("maintd",)).section(Maintd)
+    return fetch_status(daemon_address(settings, DATA), settings.port)
+
+
 def daemon_waits() -> Mapping[str, list[str]]:
     """Subject -> what the running daemon lets it wait for, a line each.
 
@@ -96,7 +102,7 @@ def daemon_waits() -> Mapping[str, list[str]]:
     if not (settings.address or master_name(DATA)):
         return {}
     try:
-        return waits_of(fetch_status(daemon_address(settings, DATA), settings.port))
+        return waits_of(running_daemon())
     except StewardError as err:
         print_notes([f"what holds incidents back is not known: {err}"])
     except (AttributeError, LookupError, TypeError) as err:

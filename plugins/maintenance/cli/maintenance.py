@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -19,6 +20,7 @@ from ganeti_steward.plugins.maintenance.cli import (
     maintenance_pause,
     maintenance_plan,
     maintenance_wait,
+    reboots,
     requests,
 )
 from ganeti_steward.plugins.maintenance.cli.cluster import (
@@ -77,6 +79,7 @@ def _roll_options(one: argparse.ArgumentParser) -> None:
             "gnt-steward maintenance roll --all --with-master": "the master too, after the others",
             "gnt-steward maintenance roll -G rack1 --dry-run": "print what would happen",
             "gnt-steward maintenance roll needsreboot": "all nodes with this tag",
+            "gnt-steward maintenance roll --all --reboot-required": "those that need it",
         },
         statuses={EXIT_FAILURE: "a node cannot be away; nothing is requested then"},
     )
@@ -132,11 +135,14 @@ def _request(options: argparse.Namespace) -> int:
         print(f"No node has the tag {tag}.")
         return EXIT_OK
     names = maintenance_plan.node_names(options, cluster)
+    known = requests.requests_of(client)
     if options.roll:
-        names = list(_without(options, cluster, names))
-    faults = requests.in_the_way(
-        cluster, names, requests.requests_of(client), with_master=options.with_master
-    )
+        names = reboots.chosen(options, names, time.time())
+        names = list(_without(options, cluster, names, requests.active_nodes(known)))
+        if not names:
+            print("No node is left.")
+            return EXIT_OK
+    faults = requests.in_the_way(cluster, names, known, with_master=options.with_master)
     if options.work == POWER:
         faults += requests.without_power(client, names)
     if faults:
@@ -175,8 +181,13 @@ def _moves(roll: Roll) -> Iterator[str]:
             yield f"{copy.instance}: replace-disks {copy.source} {copy.target} ({gib})"
 
 
-def _without(options: argparse.Namespace, cluster: Cluster, names: Sequence[str]) -> Iterator[str]:
-    """The nodes that a roll takes, with a note for each other one; those named are not left out."""
+def _without(
+    options: argparse.Namespace, cluster: Cluster, names: Sequence[str], active: Collection[str]
+) -> Iterator[str]:
+    """The nodes that a roll takes, with a note for each other one; those named are not left out.
+
+    ``active``: uuids of the nodes with an active maintenance.
+    """
     from ganeti_steward.allocators.state.names import named  # imports the engine
 
     words = ",".join(options.node).split(",")
@@ -184,7 +195,8 @@ def _without(options: argparse.Namespace, cluster: Cluster, names: Sequence[str]
     for name in names:
         node = cluster.node(name)
         master = node.master and not options.with_master
-        why = "it is offline" if node.offline else _MASTER if master else ""
+        why = "it has an active maintenance" if node.uuid in active else ""
+        why = "it is offline" if node.offline else _MASTER if master else why
         if why and name not in given:
             tables.print_notes([f"{name} is left out: {why}"])
         else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -17,6 +18,7 @@ from ganeti_steward.core.commands.terminal import progress
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
 from ganeti_steward.core.json_reader import counted
 from ganeti_steward.core.model.requests import EVAC_ALL, NodeEvacuate
+from ganeti_steward.plugins.maintenance.cli import reboots
 from ganeti_steward.plugins.maintenance.config import Maintd
 
 if TYPE_CHECKING:
@@ -94,6 +96,7 @@ def add_nodes(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("node", nargs="*", help=text)
     parser.add_argument("-G", "--group", metavar="GROUP", help="all nodes of this node group")
     parser.add_argument("--all", action="store_true", help="all nodes of the cluster")
+    reboots.add_filters(parser)
 
 
 def add_choice(parser: argparse.ArgumentParser) -> None:
@@ -145,7 +148,7 @@ def positive(text: str) -> int:
 def _plan(options: argparse.Namespace) -> int:
     """Print the rounds; status 1 where a node cannot be away."""
     source = read_source(options)
-    names = node_names(options, source.cluster)
+    names = reboots.chosen(options, node_names(options, source.cluster), time.time())
     roll = planned(options, source.cluster, names, options.at_once or 0, n1=options.n1)
     tables.print_notes((*source.notes, *_notes(roll, source.cluster)))
     _print(options, roll, _pace(options))

@@ -81,6 +81,11 @@ def requests_of(client: Luxi | Rapi) -> list[RequestedMaintenance]:
     ]
 
 
+def active_nodes(known: Sequence[RequestedMaintenance]) -> set[str]:
+    """The uuids of the nodes with an active maintenance."""
+    return {one.incident.node for one in known if one.incident.active}
+
+
 def write_requests(
     options: argparse.Namespace, nodes: Sequence[Node], request: Maintenance, reason: str
 ) -> list[Incident]:
@@ -111,7 +116,7 @@ def in_the_way(
 
     ``with_master``: whether the maintenance of the master may be requested, which waits then.
     """
-    active = {recorded.incident.node for recorded in known if recorded.incident.active}
+    active = active_nodes(known)
     nodes = [cluster.node(name) for name in names]
     faults = [f"{node.name} has an active maintenance" for node in nodes if node.uuid in active]
     faults += [f"{node.name} is offline" for node in nodes if node.offline]
@@ -162,7 +167,7 @@ def unfinished_rows(
     known: Sequence[RequestedMaintenance], cluster: Cluster
 ) -> list[Mapping[str, Value]]:
     """A row for each node of which something is to be undone and that has no active maintenance."""
-    active = {one.incident.node for one in known if one.incident.active}
+    active = active_nodes(known)
     return [
         dict.fromkeys(FIELDS, "")
         | {
@@ -186,7 +191,7 @@ def to_undo(known: Sequence[RequestedMaintenance], cluster: Cluster, word: str) 
     names = set(nodes_named(cluster.nodes, word)) or {
         one.incident.node_name for one in known if word and one.incident.uuid.startswith(word)
     }
-    active = {one.incident.node for one in known if one.incident.active}
+    active = active_nodes(known)
     found = [
         one for one in all_debts(cluster) if one.node.name in names and one.node.uuid not in active
     ]

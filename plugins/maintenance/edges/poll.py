@@ -28,7 +28,7 @@ from ganeti_steward.plugins.daemon_parts import DaemonParts, read_parts
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.edges.answers import FORM, SIZE, RejectedAnswer
 from ganeti_steward.plugins.maintenance.edges.client import AgentClient, MachineGone
-from ganeti_steward.plugins.model.world import Observation, Refused, Reported, Silent
+from ganeti_steward.plugins.model.world import Observation, Reboot, Refused, Reported, Silent
 
 #: Why a report is refused, in addition to the words of ``plugins.maintenance.edges.answers``.
 STATUS: Final = "status"
@@ -78,6 +78,7 @@ def polled(report: Mapping[str, Any], now: int) -> Polled:
             volume_groups=_volume_groups(report.get("volume_groups")),
             ahead=report.get(_AHEAD),
             load=_load(report.get("load"), report["timestamp"]),
+            reboot=_reboot(report.get("reboot")),
         )
         return Polled(found, daemon=read_parts(report.get("daemon")))
     except RejectedAnswer as err:
@@ -139,6 +140,16 @@ def _load(given: object, at: int) -> NodeLoad | None:
     except ValueError:
         return None
     return found if found.is_possible else None
+
+
+def _reboot(given: object) -> Reboot:
+    """The section of a report; what it has not, or in another form, is not known."""
+    try:
+        found = from_json(Reboot, given)
+    except ValueError:
+        return Reboot(None, None)
+    required = found.required and tuple(map(_short, found.required[:_REASONS]))
+    return found._replace(required=required)
 
 
 def _reasons(report: Mapping[str, Any]) -> str:

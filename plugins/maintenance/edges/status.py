@@ -351,7 +351,14 @@ def _observed(found: Observation | None) -> dict[str, Any]:
         return {"observation": word}
     if isinstance(found, Reported):
         what = cause(diagnose_object(found.original))
-        return {"observation": word, "status": found.status, "cause": what, "at": found.at}
+        reboot = {"reboot-required": found.reboot.required, "booted": found.reboot.booted}
+        return {
+            "observation": word,
+            "status": found.status,
+            "cause": what,
+            "at": found.at,
+            **reboot,
+        }
     return {"observation": word, "since": found.since, "why": found.why}
 
 
@@ -416,6 +423,8 @@ def _lines(status: dict[str, Any]) -> Iterator[str]:
     for node in daemon["nodes"]:
         if node["observation"] not in ("healthy", "unknown"):
             yield f"  {node['node-name']}: {_observed_line(node)}"
+    if names := [node["node-name"] for node in daemon["nodes"] if node.get("reboot-required")]:
+        yield f"reboot required: {', '.join(names)}"
     states = Counter(one["configuration"] for one in daemon["candidates"])
     counts = ", ".join(f"{n} {word}" for word, n in sorted(states.items()))
     yield f"candidates: {counts or '-'}"

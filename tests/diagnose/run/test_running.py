@@ -292,6 +292,7 @@ def test_report(disk: Site) -> None:
         "daemon": {},
         "drbd_peers": [],
         "load": run.report["load"],
+        "reboot": run.report["reboot"],
         "unreached": None,
         "volume_groups": None,
         "unknown": [{"source": "disk", "reason": "no answer"}],
@@ -299,6 +300,7 @@ def test_report(disk: Site) -> None:
     }
     # That of this machine, of which no run before is known.
     assert set(report["load"]) == {"seconds", "cpu", "cpus", "memory", "disk", "pressure"}
+    assert set(report["reboot"]) == {"required", "booted"}
     assert (report["load"]["seconds"], report["load"]["cpu"]) == (0, None)
     assert run.diagnosis.unknown == (Unknown("disk", "no answer"),)
     assert (disk.directory / "report.json").stat().st_mode & 0o777 == 0o600

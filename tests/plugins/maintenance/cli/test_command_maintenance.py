@@ -147,6 +147,10 @@ def test_a_roll_of_the_nodes_with_a_tag(call: Caller, cluster: Cluster) -> None:
     assert "n1.test is left out: it is the master" in done.err
     assert "n4.test is left out: it is offline" in done.err
     assert [one.node_name for one in cluster.incidents] == ["n2.test"]
+    again = call("roll", "needsreboot")
+    assert (again.status, again.out, len(cluster.rows)) == (0, "No node is left.\n", 1)
+    assert "n2.test is left out: it has an active maintenance" in again.err
+    assert "n2.test has an active maintenance" in call("roll", "n2").err
     refused = call("roll", "needsreboot,n1")
     assert (refused.status, "n1.test is the master" in refused.err) == (1, True)
     assert "no node is named 'rack:b'" in call("start", "rack:b").err

@@ -31,7 +31,7 @@ from ganeti_steward.plugins.maintenance.edges.poll import (
     agent_reports,
     is_news,
 )
-from ganeti_steward.plugins.model.world import Observation, Refused, Reported, Silent
+from ganeti_steward.plugins.model.world import Observation, Reboot, Refused, Reported, Silent
 
 NOW: Final = 1_767_787_200 * 10**9
 SECOND: Final = 10**9
@@ -154,6 +154,28 @@ def test_the_volume_groups() -> None:
     # Room that has changed is no news of the node.
     first, second = (Reported(b"{}", "Ok", "", NOW, volume_groups=one) for one in (read, {}))
     assert not is_news(first, second)
+
+
+@pytest.mark.parametrize(
+    ("given", "seen"),
+    [
+        ({"required": [], "booted": 5}, Reboot((), 5)),
+        ({"required": ["a", "b\n" * 400], "booted": None}, Reboot(("a", "b b"), None)),
+        ({"required": None, "booted": 5}, Reboot(None, 5)),
+        *((odd, Reboot(None, None)) for odd in (None, [], {"required": "x", "booted": 5})),
+        ({"required": [1], "booted": 5}, Reboot(None, None)),
+    ],
+)
+def test_a_reboot_that_is_required(given: object, seen: Reboot) -> None:
+    """What has not the form of the section is as if it was not reported."""
+    (found,) = Fake(1).poll(uuid_1=report(1) | {"reboot": given}).values()
+    assert isinstance(found, Reported)
+    assert found.reboot.booted == seen.booted
+    texts = [text[:3] for text in found.reboot.required or ()]
+    assert (texts, found.reboot.required is None) == (
+        [*(seen.required or ())],
+        seen.required is None,
+    )
 
 
 def test_how_far_its_clock_is_ahead(key: KeyFile, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -210,9 +210,11 @@ def test_the_daemon() -> None:
         "poll": {"number": 7, "ended": NOW - SECOND, "seconds": 2.5, "refused": {"old": 3}},
         "nodes": [
             {"node": "uuid-1", "node-name": "node1.lab", "observation": "ill"}
-            | {"status": "evacuate", "cause": '{"disk": "sda"}', "at": NOW - SECOND},
+            | {"status": "evacuate", "cause": '{"disk": "sda"}', "at": NOW - SECOND}
+            | {"reboot-required": None, "booted": None},
             {"node": "uuid-2", "node-name": "node2.lab", "observation": "healthy"}
-            | {"status": "Ok", "cause": "", "at": NOW},
+            | {"status": "Ok", "cause": "", "at": NOW}
+            | {"reboot-required": None, "booted": None},
             {"node": "uuid-3", "node-name": "node3.lab", "observation": "silent"}
             | {"since": NOW - 5, "why": "no route"},
             {"node": "uuid-4", "node-name": "node4.lab", "observation": "refused"}
