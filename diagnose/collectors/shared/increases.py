@@ -45,15 +45,23 @@ def increases(machine: Machine, name: str, counts: Mapping[str, int]) -> dict[st
     lower than before was reset.  Raises OSError, ValueError where that is not known.
     """
     try:
-        boot = text_of(machine, _BOOT)
+        boot, uptime = since_start(machine)
     except FileNotFoundError:
         return {}
-    uptime = float(text_of(machine, _UPTIME).split(" ")[0])
     kept = _samples(machine.recalled(name), boot)
     samples = [sample for sample in kept if sample.uptime < uptime]
     known = {key: _increase(samples, uptime, key, count) for key, count in counts.items()}
     _remember(machine, name, boot, samples, _Sample(uptime, dict(counts)))
     return {key: increase for key, increase in known.items() if increase}
+
+
+def since_start(machine: Machine) -> tuple[str, float]:
+    """The id of this start of the kernel, and the seconds since, which no one sets.
+
+    Raises FileNotFoundError where the kernel has no such id, OSError, ValueError.
+    """
+    boot = text_of(machine, _BOOT)
+    return boot, float(text_of(machine, _UPTIME).split(" ")[0])
 
 
 def _increase(samples: list[_Sample], uptime: float, key: str, count: int) -> Increase | None:

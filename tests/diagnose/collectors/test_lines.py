@@ -6,7 +6,7 @@ A file in ``tests/data/diagnose/lines`` holds in what both differ from a recorde
 (regular expressions) in what a program prints and in a file, ``kernel_log`` are more messages,
 ``without`` is a program that is not there, ``a-day`` are counters that increase by so much a day,
 and ``moment`` is what is different in a few runs only.  ``expected`` are the faults of the broken
-one.
+one, ``later`` is how many runs more than others it takes to find them.
 """
 
 from __future__ import annotations
@@ -64,6 +64,7 @@ class Noisy(RecordedMachine):
         name, _, case = line["base"].partition("/")
         super().__init__(RECORDED / name / case)
         self._change, self._chance, self._failing = change, chance, failing
+        self._progress = Random(run)
         self._hot, self._uptime = kind == "broken", STARTED + (run > 0) * FIRST_PAUSE + run * PAUSE
         self._days = (self._uptime - STARTED) / 86_400
         for key in ("files", "links", "refused", "modified"):
@@ -76,6 +77,8 @@ class Noisy(RecordedMachine):
         text = super().read(path).decode(errors="surrogateescape")
         if self._failing and self._chance.random() < 0.2 and path != "/proc/uptime":
             raise OSError(errno.EIO, "Input/output error", path)
+        if path == "/proc/drbd":
+            text = re.sub("(?<= oos:)[1-9][0-9]*", self._less, text)
         for pattern, new in self._change.get("texts", {}).get(path, ()):
             text = re.sub(pattern, new, text, count=1)
         if path in self._change.get("a-day", {}):
@@ -101,7 +104,7 @@ class Noisy(RecordedMachine):
             fault = self._chance.choice(("", "killed after 60 s"))
             return Ended(-9 if fault else 1, b"", b"", fault)
         done, line = super().run(*command), " ".join(command)
-        text = done.output.decode()
+        text = re.sub('(?<="out-of-sync": )[1-9][0-9]*', self._less, done.output.decode())
         for pattern, new in self._change.get("outputs", {}).get(line, ()):
             text = re.sub(pattern, new, text, count=1, flags=re.DOTALL)
         if line.endswith("sdr elist"):
@@ -117,6 +120,10 @@ class Noisy(RecordedMachine):
         own = self._change.get("kernel_log", [])
         then = str(int((self._uptime - 3600) * 1e6))
         return self._shuffled([*super().kernel_log(), *(one.replace("{us}", then) for one in own)])
+
+    def _less(self, figure: re.Match[str]) -> str:
+        """Some of what was left to copy has been copied."""
+        return str(int(figure[0]) - self._progress.randrange(1_000_000))
 
     def _shuffled(self, lines: Sequence[str]) -> list[str]:
         return self._chance.sample(lines, len(lines))
@@ -166,15 +173,18 @@ def test_the_broken_machine_is_found(path: Path) -> None:
     for seed in range(SEEDS):
         line = read(path)
         observed = Observed(line, "broken", seed)
-        objects = {str(one.object) for one in observed.diagnoses[IN_EFFECT:]}
+        late = line.get("later", 0)
+        objects = {str(one.object) for one in observed.diagnoses[IN_EFFECT + late :]}
         assert len(objects) == 1, objects
-        for found, result in list(zip(observed.diagnoses, observed.results, strict=True))[1:]:
+        for found, result in list(zip(observed.diagnoses, observed.results, strict=True))[
+            1 + late :
+        ]:
             if "unknown" in line:
                 # Neither Ok nor broken, and reported as such.
                 assert line["unknown"] in unknown(result)
                 assert fine(result) == []
                 assert line["unknown"] in {one.source for one in found.unknown}
-            elif found is not observed.diagnoses[1]:
+            elif found is not observed.diagnoses[1 + late]:
                 assert faults_of(found) == line["expected"]
 
 
