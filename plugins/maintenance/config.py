@@ -127,6 +127,12 @@ class Maintd(NamedTuple):
         "Seconds from one check of the disks of all drbd instances to the next, when the plugin "
         "check-disks is among routine.",
     ] = 300
+    sync_stalled_after: Annotated[
+        float,
+        kinds.number(60, 604800),
+        "Seconds without progress after which the synchronization of disks is called stalled. "
+        "Ganeti reports progress in steps of 0.1 %.",
+    ] = 1800
     fence: Annotated[
         str,
         kinds.one_of(FENCE_OFF, FENCE_CONFIRM, FENCE_ACT),

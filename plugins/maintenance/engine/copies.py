@@ -33,8 +33,11 @@ class LastSeen(NamedTuple):
     """name of an instance -> what the last check of its disks found, however old that is"""
 
 
-def seen_now(before: LastSeen, world: World) -> LastSeen:
-    """What was seen, with what this round sees; objects that are gone are forgotten."""
+def seen_now(before: LastSeen, world: World, stalled_after: float) -> LastSeen:
+    """What was seen, with what this round sees; objects that are gone are forgotten.
+
+    ``stalled_after``: s without progress after which a synchronization is stalled.
+    """
     answered = {
         node.name: world.now if node.live else before.answered[node.name]
         for node in world.cluster.nodes
@@ -42,9 +45,21 @@ def seen_now(before: LastSeen, world: World) -> LastSeen:
     }
     disks = {name: one for name, one in before.disks.items() if name in world.instances}
     for name, found in world.disks.items():
-        if name in world.instances and (name not in disks or disks[name].at <= found.at):
-            disks[name] = found
+        known = disks.get(name)
+        # The clock may have been set back since.
+        newer = known is None or known.at < found.at or known.at > world.now
+        if name in world.instances and newer:
+            disks[name] = found.after(known, stalled_after)
     return LastSeen(answered, disks)
+
+
+def with_progress(world: World, seen: LastSeen) -> dict[str, DiskHealth]:
+    """`World.disks` of a world, with what earlier checks add to them."""
+    known = seen.disks
+    return {
+        name: known[name] if name in known and known[name].at == one.at else one
+        for name, one in world.disks.items()
+    }
 
 
 def may_lose_writes(world: World, config: Maintd, node: str) -> bool:

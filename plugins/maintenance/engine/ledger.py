@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from ganeti_steward.core.model.cluster import Node
 from ganeti_steward.plugins.maintenance.config import Maintd
-from ganeti_steward.plugins.maintenance.engine.copies import old_copies, seen_now
+from ganeti_steward.plugins.maintenance.engine.copies import old_copies, seen_now, with_progress
 from ganeti_steward.plugins.maintenance.engine.decision import Change, Inputs, Recent, Started
 from ganeti_steward.plugins.maintenance.engine.transitions import OBSERVED, Event, apply
 from ganeti_steward.plugins.model.incident import ACTIONS, Incident
@@ -42,10 +42,12 @@ class Ledger:
         """as `Recent.opened`"""
         self.commands: dict[str, int] = dict(inputs.recent.commands)
         """as `Recent.commands`"""
-        self.seen = seen_now(inputs.recent.seen, inputs.world)
+        self.seen = seen_now(inputs.recent.seen, inputs.world, config.sync_stalled_after)
         self.unanswered: dict[str, int] = {}
         """as `Recent.unanswered`"""
-        self.world = self.world._replace(old_copies=old_copies(self.world, self.seen))
+        self.world = self.world._replace(
+            old_copies=old_copies(self.world, self.seen), disks=with_progress(self.world, self.seen)
+        )
 
     def update(self, incident: Incident) -> None:
         """Replace an incident by a newer form of it."""

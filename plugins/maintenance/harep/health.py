@@ -60,12 +60,14 @@ def need_of(
     disks: DiskHealth | None = None,
     *,
     outdated: bool = False,
+    split: str = "",
 ) -> Need | Blocked | None:
     """What an instance needs; None: nothing that is known.
 
     ``nodes``: by name; ``disks``: what is known of them; ``outdated``: whether they were degraded
-    before its last repair, and were not checked since.  A node that is lost (offline, or not
-    vm_capable) serves nothing; one that is only drained still has the data.
+    before its last repair, and were not checked since; ``split``: a node that reports that both
+    copies have been written without each other; empty: none does.  A node that is lost (offline, or
+    not vm_capable) serves nothing; one that is only drained still has the data.
     """
     primary = nodes[instance.primary]
     if instance.template == "plain":
@@ -78,8 +80,8 @@ def need_of(
     if _is_lost(secondary) or secondary.drained:
         return Need(NEW_SECONDARY, f"its secondary {_state(secondary)}")
     if primary.drained:
-        return _drained(instance, primary, disks, outdated=outdated)
-    return _degraded(instance, disks)
+        return _drained(instance, primary, disks, outdated=outdated, split=split)
+    return _degraded(instance, disks, split)
 
 
 def _is_lost(node: Node) -> bool:
@@ -113,23 +115,40 @@ def _primary_lost(primary: Node, secondary: Node) -> Need | Blocked:
 
 
 def _drained(
-    instance: Instance, primary: Node, disks: DiskHealth | None, *, outdated: bool
+    instance: Instance, primary: Node, disks: DiskHealth | None, *, outdated: bool, split: str
 ) -> Need | Blocked:
     """Ganeti moves no instance whose disks are not in sync, so these are repaired first."""
     why = f"its primary {_state(primary)}"
     if instance.up and outdated:
         return Blocked(f"{why}, and its disks were not checked since their repair")
-    if instance.up and disks and disks.syncing:
-        return Blocked(f"{why}, and its disks are being synchronized")
+    if instance.up and disks and disks.syncing and not disks.stalled:
+        return Blocked(f"{why}, and {disks.progress}")
     step = MIGRATE if instance.status == _RUNNING else FAILOVER
-    return _degraded(instance, disks) or Need(step, why)
+    return _degraded(instance, disks, split) or Need(step, why)
 
 
-def _degraded(instance: Instance, disks: DiskHealth | None) -> Need | None:
-    """Disks that are not active have no state, so only those of instances that should run count."""
-    if not instance.up or disks is None or disks.syncing or not disks.faults:
+def _degraded(instance: Instance, disks: DiskHealth | None, split: str) -> Need | Blocked | None:
+    """Disks that are not active have no state, so only those of instances that should run count.
+
+    What could take the only good copy, or one of two that differ, is left to a person.
+    """
+    if not instance.up or disks is None or (disks.syncing and not disks.stalled):
         return None
-    return Need(ACTIVATE, f"its disks are degraded: {', '.join(disks.faults)}")
+    faults = ", ".join((*disks.faults, *([disks.progress] if disks.stalled else [])))
+    if not faults:
+        return None
+    if split:
+        return Blocked(
+            f"{split} reports a split brain of its disks, so each copy has data that the other "
+            f"lacks; to keep the copy on {instance.primary}: gnt-instance replace-disks -n NODE "
+            f"{instance.name}; to keep the other one, before that: gnt-instance failover "
+            f"--ignore-consistency {instance.name}"
+        )
+    if {*instance.nodes} <= {*disks.lost_on}:
+        return Blocked(f"no copy of its disks is good, {faults}: restore it from a backup")
+    if disks.stalled and not disks.primary_good:
+        return Blocked(f"{faults}, and the copy on {instance.primary} is not complete itself")
+    return Need(ACTIVATE, f"its disks are degraded: {faults}")
 
 
 def repair_job(

@@ -27,11 +27,11 @@ from ganeti_steward.plugins.maintenance.harep.tags import (
     repair_state_of,
 )
 from ganeti_steward.plugins.maintenance.queue.disk_checks import can_be_checked, check_tasks
-from ganeti_steward.plugins.model.disks import DiskHealth
+from ganeti_steward.plugins.model.disks import DiskHealth, split_brains
 from ganeti_steward.plugins.model.incident import OPT_OUT_TAG
 from ganeti_steward.plugins.model.routine import RoutineJob
 from ganeti_steward.plugins.model.task import TAG, RoutinePlan, Task, Wait
-from ganeti_steward.plugins.model.world import World
+from ganeti_steward.plugins.model.world import Reported, World
 
 
 def _is_checked(view: InstanceIndex, instance: Instance) -> bool:
@@ -101,6 +101,16 @@ class InstanceIndex:
         before = self.world.disks.get(instance.name)
         return before is not None and bool(before.faults) and self.disks(instance) is None
 
+    def split_on(self, instance: Instance) -> str:
+        """The first of its nodes that reports a split brain of its disks; empty: none."""
+        disks = self.world.disks.get(instance.name)
+        for node, minor in disks.minors if disks else ():
+            known = self.nodes.get(node)
+            report = self.world.observations.get(known.uuid) if known else None
+            if isinstance(report, Reported) and minor in split_brains(report.original):
+                return node
+        return ""
+
 
 #: ns until a tag whose job failed is tried again.
 _TAG_RETRY: Final = 300 * SECOND
@@ -157,7 +167,11 @@ class _Repairs:
     def _case(self, instance: Instance, own: list[RoutineJob]) -> InstanceFacts:
         view = self._view
         need = need_of(
-            instance, view.nodes, view.disks(instance), outdated=view.are_outdated(instance)
+            instance,
+            view.nodes,
+            view.disks(instance),
+            outdated=view.are_outdated(instance),
+            split=view.split_on(instance),
         )
         return InstanceFacts(
             instance.name,

@@ -91,6 +91,7 @@ def read_check(results: Sequence[Any], at: int) -> dict[str, DiskHealth]:
 
 def _health(data: Mapping[str, Any], at: int) -> DiskHealth:
     faults, syncing, good, lost = [], False, True, set()
+    percents, left, minors = list[float](), list[int](), list[tuple[str, int]]()
     for disk in data["disks"]:
         if disk["dev_type"] != "drbd":
             continue
@@ -98,10 +99,29 @@ def _health(data: Mapping[str, Any], at: int) -> DiskHealth:
         sides = ((data["pnode"], disk["pstatus"]), (data["snodes"][0], disk["sstatus"]))
         faults += [f"{disk['iv_name']} {fault}" for fault in _faults(sides)]
         syncing = syncing or any(status and status[3] is not None for _, status in sides)
+        seen = [(node, status) for node, status in sides if status]
+        percents += [one[3] for _, one in seen if _is_number(one[3])][:1]
+        left += [int(one[4]) for _, one in seen if _is_number(one[4])]
+        minors += [(node, int(one[2])) for node, one in seen if _is_number(one[2])]
         good = good and bool(disk["pstatus"]) and disk["pstatus"][6] == _GOOD
         lost |= {node for node, status in sides if status and status[6] == _FAULTY}
     nodes = (data["pnode"], *data["snodes"])
-    return DiskHealth(at, tuple(faults), syncing, good, tuple(sorted(lost)), nodes)
+    return DiskHealth(
+        at,
+        tuple(faults),
+        syncing,
+        good,
+        tuple(sorted(lost)),
+        nodes,
+        percents=tuple(percents),
+        seconds_left=max(left, default=0),
+        minors=tuple(minors),
+    )
+
+
+def _is_number(value: object) -> bool:
+    """A finite one of a size that a percentage, a time or a minor can have."""
+    return type(value) in (int, float) and 0 <= value < 2**31  # type: ignore[operator]
 
 
 def _faults(sides: Sequence[tuple[str, Sequence[Any] | None]]) -> Iterator[str]:

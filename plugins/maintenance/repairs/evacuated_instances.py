@@ -184,7 +184,7 @@ def _with_disks(case: Evacuation, instance: Instance, attempt: Attempt) -> Judge
     if health is None or not case.world.answers(other):
         return Ready(last=True)
     if health.syncing:
-        return Later("its disks are being synchronized")
+        return Later(health.progress)
     if health.in_sync:
         return Ready(last=bool(attempt.tried))
     faults = ", ".join(health.faults)

@@ -120,8 +120,8 @@ def wait_for_sync(case: MaintenanceCase, when: str) -> task.Wait | None:
         if health is None:
             reasons.append((instance.name, "the state of its disks is not known"))
         elif not health.in_sync:
-            mark = mark if health.syncing else task.BLOCKED
-            faults = ", ".join(health.faults) or "its disks are being synchronized"
+            mark = mark if health.syncing and not health.stalled else task.BLOCKED
+            faults = ", ".join(health.faults) or health.progress
             faults += f"; it has the tag {OPT_OUT_TAG}" if OPT_OUT_TAG in instance.tags else ""
             reasons.append((instance.name, faults))
     if not reasons:

@@ -128,13 +128,13 @@ def test_nodes_and_checks_are_remembered() -> None:
     at = 10**18
     first = world([node("n1"), node("n2")], [instance("a", "n1", "n2"), instance("b", "n1", "n2")])
     first = first._replace(now=at, disks={"a": DiskHealth(at), "b": DiskHealth(at, _CUT)})
-    before = seen_now(LastSeen(), first)
+    before = seen_now(LastSeen(), first, 1800)
     assert before == LastSeen({"n1": at, "n2": at}, first.disks)
     silent = node("n2", memory=0, disk=0, cpus=0, missing=first.cluster.nodes[0]._fields)
     second = world([node("n1"), silent], [instance("a", "n1", "n2")])._replace(
         now=at + SECOND, disks={"a": DiskHealth(at - SECOND, _CUT)}
     )
-    after = seen_now(before, second)
+    after = seen_now(before, second, 1800)
     assert after.disks == {"a": DiskHealth(at)}
     assert after.answered["n1"] == at + SECOND
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, Final
 
 import pytest
@@ -17,11 +18,13 @@ from harep_worlds import (
     reason,
     routine,
 )
+from worlds import SECOND
 
 from ganeti_steward.plugins.maintenance.config import Harep
 from ganeti_steward.plugins.maintenance.queue.short_jobs import read_check
 from ganeti_steward.plugins.model.disks import DiskHealth
 from ganeti_steward.plugins.model.task import Task
+from ganeti_steward.plugins.model.world import Reported, World
 
 _FAULT: Final = "disk/0 is faulty on n2"
 _CHECKS: Final = Harep(job_delay=0)
@@ -30,7 +33,7 @@ _FIXED: Final = "result:fix-storage:u:1900:success:3"
 
 
 def _status(degraded: bool, own: int, sync: float | None = None) -> list[Any]:
-    return ["/dev/drbd0", 147, 0, sync, None, degraded, own]
+    return ["/dev/drbd7", 147, 7, sync, None, degraded, own]
 
 
 @pytest.mark.parametrize(
@@ -44,7 +47,11 @@ def _status(degraded: bool, own: int, sync: float | None = None) -> list[Any]:
         ),
         (_status(True, 1), _status(True, 1), DiskHealth(5, ("disk/0 has lost its connection",))),
         (_status(True, 1), None, DiskHealth(5, ("disk/0 is not active on n2",))),
-        (_status(True, 1, 40.0), _status(True, 2, 40.0), DiskHealth(5, (), syncing=True)),
+        (
+            _status(True, 1, 40.0),
+            _status(True, 2, 40.0),
+            DiskHealth(5, (), syncing=True, percents=(40.0,)),
+        ),
         (
             _status(True, 4),
             _status(False, 1),
@@ -56,7 +63,8 @@ def test_what_a_check_says(primary: Any, secondary: Any, expected: DiskHealth) -
     disk = {"iv_name": "disk/0", "dev_type": "drbd", "pstatus": primary, "sstatus": secondary}
     one = {"pnode": "n1", "snodes": ["n2"], "run_state": "up", "disks": [disk]}
     found = read_check([{"i1": one, "bad": {"run_state": "up", "disks": 3}}, None], 5)
-    assert found == {"i1": expected._replace(nodes=("n1", "n2"))}
+    minors = tuple((node, 7) for node, side in (("n1", primary), ("n2", secondary)) if side)
+    assert found == {"i1": expected._replace(nodes=("n1", "n2"), minors=minors)}
 
 
 def test_a_check_without_the_primary_says_nothing() -> None:
@@ -195,3 +203,75 @@ def test_disks_go_before_a_move_off_a_drained_node(
 ) -> None:
     seen = one_instance(own, primary=DRAINED, disks=disks, **more)
     assert [done(plan) for plan in plans(seen)] == [expected]
+
+
+# Synchronizations that stall, and copies that are left to a person
+
+_BOTH: Final = (("n1", 7), ("n2", 9))
+_STALLED: Final = DiskHealth(
+    AT * SECOND, (), syncing=True, percents=(40.0,), since=1, still=3600 * SECOND, stalled=True
+)
+
+
+@pytest.mark.parametrize(
+    ("own", "more", "expected"),
+    [
+        ((), {}, "ACTIVATE_DISKS"),
+        # A new secondary costs an incomplete copy only.
+        ((_FIXED,), {"now": 6000}, "REPLACE_DISKS"),
+        # The other copy may be the only good one.
+        ((_FIXED,), {"now": 6000, "primary_good": False}, "nothing"),
+        ((), {"primary_good": False}, "nothing"),
+        ((), {"stalled": False, "still": 0}, "nothing"),
+    ],
+)
+def test_a_synchronization_that_stalls(
+    own: tuple[str, ...], more: dict[str, Any], expected: str
+) -> None:
+    now = more.pop("now", AT)
+    disks = _STALLED._replace(at=now * SECOND, **more)
+    found = plans(one_instance(("fix-storage", *own), now=now * SECOND, disks={"i1": disks}))
+    assert [done(one).split(" ")[0].split("(")[0] for one in found] == (
+        [expected] if expected != "nothing" or more.get("stalled", True) else []
+    )
+    if expected == "nothing" and found:
+        assert "the copy on n1 is not complete itself" in found[0].reason
+
+
+def _reporting(world: World, node: str, fault: str) -> World:
+    uuid = next(one.uuid for one in world.cluster.nodes if one.name == node)
+    details = [{"source": "drbd", "status": "live-repair", "details": {"faults": [fault]}}]
+    original = json.dumps({"status": "live-repair", "details": details}).encode()
+    return world._replace(observations={uuid: Reported(original, "live-repair", "", AT * SECOND)})
+
+
+@pytest.mark.parametrize("own", [(), (_FIXED,)])
+@pytest.mark.parametrize(
+    ("node", "fault", "left"),
+    [
+        ("n1", "split brain: minor 7", True),
+        ("n2", "split brain: minor 9", True),
+        # Devices of others.
+        ("n2", "split brain: minor 7", False),
+        ("n1", "stands alone: minor 7", False),
+        ("n1", "split brain: minor 77", False),
+    ],
+)
+def test_a_split_brain_is_left_to_a_person(
+    own: tuple[str, ...], node: str, fault: str, left: bool
+) -> None:
+    disks = DiskHealth(AT * SECOND, ("disk/0 has lost its connection",), minors=_BOTH)
+    world = one_instance(("fix-storage", *own), now=6000 * SECOND, disks={"i1": disks})
+    (plan,) = plans(_reporting(world, node, fault))
+    assert (done(plan) == "nothing") == left
+    if left:
+        assert f"{node} reports a split brain of its disks" in plan.reason
+
+
+def test_without_a_good_copy_nothing_is_done() -> None:
+    faults = ("disk/0 is faulty on n1", "disk/0 is faulty on n2")
+    disks = DiskHealth(AT * SECOND, faults, primary_good=False, lost_on=("n1", "n2"))
+    for own in ((), (_FIXED,)):
+        (plan,) = plans(one_instance(("fix-storage", *own), now=6000 * SECOND, disks={"i1": disks}))
+        assert done(plan) == "nothing"
+        assert "no copy of its disks is good" in plan.reason
