@@ -34,7 +34,7 @@ class BuiltIn(NamedTuple):
 
 #: Modules of `diagnose.collectors`, in the order in which they run.
 COLLECTORS: Final = (
-    *("smart", "md", "lvm", "drbd", "filesystems"),
+    *("smart", "md", "lvm", "drbd", "zfs", "filesystems"),
     *("edac", "network", "sensors", "ipmi", "kernel", "ganeti"),
 )  # fmt: skip
 

@@ -16,7 +16,7 @@ from collected import collect, unknown
 from ganeti_steward.core.builtins import COLLECTORS
 from ganeti_steward.diagnose.run.local_machine import LocalMachine
 
-HOST = tuple(name for name in COLLECTORS if name not in ("smart", "md", "lvm", "drbd"))
+HOST = tuple(name for name in COLLECTORS if name not in ("smart", "md", "lvm", "drbd", "zfs"))
 
 #: Run in a mount namespace of its own, so that nothing stays mounted whatever happens.
 SCRIPT = """
