@@ -56,6 +56,8 @@ _DEVICE: Final = r"(?P<device>[A-Za-z0-9_!:.-]+)"
 
 #: Of these one message alone means little.
 _COUNTED: Final = ("io", "ata")
+#: The family of errors that were corrected: only their rate means something.
+_CORRECTED: Final = "corrected"
 
 
 class MessageKind(NamedTuple):
@@ -81,6 +83,14 @@ _PATTERNS: Final[Mapping[tuple[str, str, str], tuple[str, ...]]] = {
         r"mce: \[Hardware Error\]: CPU [0-9]+: Machine Check.* Bank [0-9]+: "
         r"[2367abef][0-9a-f]{15}$",
         r"\[Hardware Error\]: (?:Uncorrected, software \w+ error|System Fatal error)\.",
+    ),
+    (_CORRECTED, "cpu", "many corrected machine checks"): (
+        r"mce: \[Hardware Error\]: CPU [0-9]+: Machine Check: 0 Bank [0-9]+: [89cd][0-9a-f]{15}$",
+        r"\[Hardware Error\]: Corrected error, no action required\.",
+    ),
+    # With a number before it.  What has none is about the crash before this boot.
+    (_CORRECTED, "firmware", "many corrected errors reported by the firmware"): (
+        r"\{[0-9]+\}\[Hardware Error\]: event severity: corrected$",
     ),
     ("memory", "memory", "uncorrected memory error"): (
         r"EDAC MC[0-9]+: [0-9]+ UE ",
@@ -227,6 +237,14 @@ class Settings(NamedTuple):
         "Messages about I/O errors or time-outs of one device, or an ATA link, that make a fault; "
         "more than half as many are neither a fault nor Ok.",
     ] = 5
+    corrected_above: Annotated[
+        Count,
+        "How many messages about corrected errors, of the firmware or of processors, are few; "
+        "more than half as many are neither a fault nor Ok.",
+    ] = 50
+    corrected_within: Annotated[
+        float, kinds.number(0.1, 8760), "The hours in which these messages are counted."
+    ] = 24.0
     ignore: Annotated[
         tuple[str, ...], "Devices whose messages do not count, as shell patterns."
     ] = (
@@ -245,6 +263,11 @@ class Settings(NamedTuple):
     machine_check_status: Annotated[Status, "The status after an uncorrected machine check."] = (
         LIVE_REPAIR
     )
+    corrected_status: Annotated[
+        Status,
+        "The status when there are more than corrected-above messages about corrected errors in "
+        "corrected-within hours.",
+    ] = OK
     memory_status: Annotated[Status, "The status after an uncorrected memory error."] = LIVE_REPAIR
     pci_status: Annotated[Status, "The status after a fatal PCI Express error."] = LIVE_REPAIR
     nvme_status: Annotated[
@@ -294,7 +317,7 @@ class Collector(Configured[Settings]):
             yield NotApplicable(NAME, "there is no log of the kernel here")
             return
         unknowns = set() if records else {"the log of the kernel is empty"}
-        signs = Counter(self._signs(records, self._since(machine), unknowns))
+        signs = Counter(self._signs(records, machine, unknowns))
         broken = self._examined(signs)
         for about, examined in sorted(broken.items()):
             yield from check_results(f"{NAME}:{printable(about)}", *examined, self._settings.repair)
@@ -303,26 +326,39 @@ class Collector(Configured[Settings]):
         elif not any(examined.faults for examined in broken.values()):
             yield Finding(NAME, OK)
 
-    def _since(self, machine: Machine) -> float:
-        """Microseconds since the start from which on messages count; raises OSError, ValueError."""
-        if not self._settings.window:
-            return 0
+    def _since(self, machine: Machine) -> tuple[float, float]:
+        """Microseconds since the start from which on messages count; raises OSError, ValueError.
+
+        The second is of those about corrected errors.
+        """
+        settings = self._settings
+        hours = [settings.window, settings.corrected_within]
+        if settings.corrected_status == OK:
+            hours[1] = hours[0]
+        if not any(hours):
+            return 0, 0
         uptime = _UPTIME.fullmatch(text_of(machine, "/proc/uptime"))
         if not uptime:
             raise ValueError("/proc/uptime is not understood")
-        return (float(uptime[1]) - self._settings.window * 3600) * 1e6
+        first, second = ((float(uptime[1]) - one * 3600) * 1e6 if one else 0 for one in hours)
+        return first, second
 
     def _signs(
-        self, records: Iterable[str], since: float, unknowns: set[str]
+        self, records: Iterable[str], machine: Machine, unknowns: set[str]
     ) -> Iterator[tuple[str, str, str]]:
-        """Family, what is broken and fault, of each message that means something."""
+        """Family, what is broken and fault, of each message that means something.
+
+        Raises OSError, ValueError.
+        """
+        since, corrected_since = self._since(machine)
         for record in records:
             fields = _RECORD.fullmatch(record)
             if not fields:
                 unknowns.add("a record of the kernel's log is not understood")
-            elif int(fields[1]) <= _INFORMATION and int(fields[2]) >= since:
+            elif int(fields[1]) <= _INFORMATION and int(fields[2]) >= min(since, corrected_since):
                 sign = self._sign(int(fields[1]), fields[3])
-                if sign:
+                after = corrected_since if sign and sign[0] == _CORRECTED else since
+                if sign and int(fields[2]) >= after:
                     yield sign
 
     def _sign(self, priority: int, text: str) -> tuple[str, str, str] | None:
@@ -343,10 +379,15 @@ class Collector(Configured[Settings]):
             status = getattr(settings, f"{family}_status")
             if status == OK:
                 continue
-            if family not in _COUNTED or count >= settings.io_errors:
+            limit = 1
+            if family in _COUNTED:
+                limit = settings.io_errors
+            elif family == _CORRECTED:
+                limit = settings.corrected_above + 1
+            if count >= limit:
                 broken[about].faults.append(Fault(status, fault))
             # As messages leave the window and others come, their number swings about the limit.
-            elif count > settings.io_errors / 2:
+            elif count > limit / 2:
                 broken[about].unknowns.append(f"some messages: {fault}")
         return broken
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 from collected import collect, faults, fine, recorded, survives, unknown
@@ -229,3 +230,71 @@ def test_a_record_of_another_form(tmp_path: Path, record: str) -> None:
 @pytest.mark.parametrize("case", ["healthy", "broken", "drivers"])
 def test_damaged_input(case: str) -> None:
     survives("kernel", case)
+
+
+# Errors that were corrected: only their rate means something
+
+FIRMWARE = "{{{}}}[Hardware Error]: event severity: corrected"
+MANY = {
+    FIRMWARE: {"kernel:firmware": ["many corrected errors reported by the firmware"]},
+    CHECK.format("8c00004a000800c1"): {"kernel:cpu": ["many corrected machine checks"]},
+    "0,{},{},-;[Hardware Error]: Corrected error, no action required.": {
+        "kernel:cpu": ["many corrected machine checks"]
+    },
+}
+DAY = 86_400.0
+
+
+def corrected(path: Path, seconds: list[float], uptime: float, form: str = FIRMWARE) -> Any:
+    """The log of a node with such errors, so many seconds after the start."""
+    text = form.rpartition(";")[2]
+    log = [f"4,{at},{int(one * 1e6)},-;{text.format(at)}" for at, one in enumerate(seconds)]
+    return logging(path, *log, uptime=f"{uptime:.2f} 1.00")
+
+
+@pytest.mark.parametrize("form", MANY, ids=lambda form: str(form)[-30:])
+@pytest.mark.parametrize(
+    ("count", "expected"), [(25, "fine"), (26, "unknown"), (50, "unknown"), (51, "found")]
+)
+def test_the_rate_of_corrected_errors(tmp_path: Path, form: str, count: int, expected: str) -> None:
+    machine = corrected(tmp_path, [100_000.0 + at for at in range(count)], 101_000.0, form)
+    results = collect("kernel", machine, corrected_status="live-repair")
+    assert faults(results) == (MANY[form] if expected == "found" else {})
+    assert set(unknown(results)) == (set(MANY[form]) if expected == "unknown" else set())
+    # Off by default.
+    assert fine(collect("kernel", machine)) == ["kernel"]
+
+
+def test_only_the_last_hours_count(tmp_path: Path) -> None:
+    when = [float(at * 600) for at in range(300)]
+    machine = corrected(tmp_path, when, 180_000.0)
+    status = {"corrected_status": "live-repair"}
+    assert faults(collect("kernel", machine, **status)) == MANY[FIRMWARE]
+    assert faults(collect("kernel", machine, **status, corrected_within=8)) == {}
+    # Independent of the window of all other messages.
+    for window in (0, 1, 1000):
+        assert faults(collect("kernel", machine, **status, window=window)) == MANY[FIRMWARE]
+        few = {"corrected_within": 1, "corrected_above": 20, "window": window}
+        assert collect("kernel", machine, **status, **few) == [Finding("kernel", "Ok")]
+    error = "3,999,1000000,-;I/O error, dev sdb, sector 8"
+    machine.recorded["kernel_log"] += (error,) * 9
+    assert set(faults(collect("kernel", machine, **status))) == {"kernel:firmware"}
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_noisy_corrected_errors_are_healthy(tmp_path: Path, seed: int) -> None:
+    """At random, in bursts, below the rate; the same with ten times as many is found."""
+    chance = Random(seed)
+    for factor, expected in ((1, {}), (10, MANY[FIRMWARE])):
+        when: list[float] = []
+        for day in range(5):
+            for _ in range(chance.randrange(1, 5)):
+                start = day * DAY + chance.random() * DAY
+                burst = factor * chance.randrange(1, 6) if factor == 1 else 60
+                when += [start + chance.random() * 60 for _ in range(burst)]
+        for day in range(2, 6):
+            seen = [one for one in sorted(when) if one < day * DAY]
+            machine = corrected(tmp_path, seen, day * DAY)
+            results = collect("kernel", machine, corrected_status="live-repair")
+            assert faults(results) == expected
+            assert not unknown(results)

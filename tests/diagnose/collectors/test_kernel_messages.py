@@ -82,8 +82,10 @@ def test_a_message_is_of_the_kind_it_is_meant_for(row: dict[str, Any], tmp_path:
             kernel_log=[f"{level},{number},7,-;{row['line']}\n" for number in range(5)],
             files={"/proc/uptime": "1000.00 900.00\n"},
         )
-        statuses = dict.fromkeys(("hung_status", "lockup_status"), "live-repair")
-        assert faults(collect("kernel", machine, **statuses)) == found
+        statuses = dict.fromkeys(
+            ("hung_status", "lockup_status", "corrected_status"), "live-repair"
+        )
+        assert faults(collect("kernel", machine, corrected_above=4, **statuses)) == found
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: str(row["line"])[:60])
