@@ -233,6 +233,15 @@ class Maintd(NamedTuple):
         "An http or https address to which each change of an incident is posted as JSON; empty for "
         "none.",
     ] = ""
+    alertmanager: Annotated[
+        str,
+        _WEB_ADDRESS,
+        "The http or https address of an Alertmanager in which the alerts of a node are silenced "
+        "while it is away for maintenance; empty for none.",
+    ] = ""
+    alertmanager_label: Annotated[
+        str, kinds.TEXT, "The label of alerts there that has the name of the node or instance."
+    ] = "instance"
     gate_command: Annotated[
         str,
         kinds.PATH,

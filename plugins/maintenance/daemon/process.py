@@ -59,6 +59,7 @@ from ganeti_steward.plugins.maintenance.edges.volume_groups import GroupKeeper
 from ganeti_steward.plugins.maintenance.engine.decision import Change, Decision, Inputs, PluginPlan
 from ganeti_steward.plugins.maintenance.engine.step import step
 from ganeti_steward.plugins.maintenance.notify.notify import Notifier
+from ganeti_steward.plugins.maintenance.notify.silences import Silences
 from ganeti_steward.plugins.maintenance.page.http import StatusApplication, StatusServer
 from ganeti_steward.plugins.maintenance.queue.calls import CallNotes
 from ganeti_steward.plugins.maintenance.queue.job_search import last_job
@@ -226,6 +227,7 @@ class Daemon:
 
         self._groups = GroupKeeper(max_age, DiskTimeout(_DISK))
         self._loads = LoadKeeper(max_age, DiskTimeout(_DISK))
+        self._silences = Silences(lambda: self._configured.settings, time.time_ns)
 
     def run(self) -> None:
         """Run until it is stopped; raises NotMaster, Stopped and StewardError."""
@@ -317,6 +319,7 @@ class Daemon:
                 "the status is not shown": status,
                 "allocators do not get what is known of volume groups": self._keep_groups,
                 "commands do not get the load of nodes": self._keep_loads,
+                "alerts are not silenced": self._silence,
                 "systemd is not notified": lambda outcome: reporting.report_to_systemd(
                     outcome, problems()
                 ),
@@ -371,6 +374,10 @@ class Daemon:
         # Where it is undecided, the configuration here may be an old one.
         if outcome.world is not None and not outcome.undecided:
             self._groups(outcome.world)
+
+    def _silence(self, outcome: Round) -> None:
+        if outcome.world is not None and not outcome.undecided:
+            self._silences(outcome.world, outcome.incidents.values())
 
     def _keep_loads(self, outcome: Round) -> None:
         if outcome.world is not None:
