@@ -198,7 +198,8 @@ class WorldAgents:
             report = self._world.agents[target.name].report()
             names = (target.uuid, target.name)
             check_report(report, names, now, self._settings.report_max_age)
-            found = polled(report, now)
+            ahead = self._world.clock_of(target.name) - self._world.clock_of(self._daemon.node)
+            found = polled({**report, "clock_ahead": ahead // SECOND}, now)
         except StewardError as err:
             found = failed(err, now)
         self._answers.got(target.name, report)

@@ -185,13 +185,13 @@ def test_when_alertmanager_is_called(calls: Calls) -> None:
     assert len(calls.made) == 4
 
 
-def test_a_fault_is_said_until_it_works_again(calls: Calls) -> None:
+def test_a_fault_is_reported_until_it_works_again(calls: Calls) -> None:
     found = maintained()
     calls.fault = OSError("connection refused")
     assert calls.round(found) == ""
-    says = "Alertmanager at http://192.0.2.1:9093: connection refused"
-    assert [calls.round(found), calls.round(found)] == [says, says]
+    why = "Alertmanager at http://192.0.2.1:9093: connection refused"
+    assert [calls.round(found), calls.round(found)] == [why, why]
     calls.fault = None
-    assert calls.round(found) == says
+    assert calls.round(found) == why
     assert calls.round(found) == ""
     assert len(calls.made) == 1
