@@ -304,6 +304,7 @@ class Harep(NamedTuple):
 
 #: Values of ``load-data``.
 NO_LOAD: Final = "none"
+AGENT_LOAD: Final = "agents"
 NODE_LOAD: Final = "mond"
 XEN_LOAD: Final = "mond-xen"
 
@@ -350,13 +351,45 @@ class Rebalance(NamedTuple):
     ] = True
     load_data: Annotated[
         str,
-        kinds.one_of(NO_LOAD, NODE_LOAD, XEN_LOAD),
-        "CPU load that counts: none, what the nodes measure (mond), or the Xen instances on them "
+        kinds.one_of(NO_LOAD, AGENT_LOAD, NODE_LOAD, XEN_LOAD),
+        "CPU load that counts: none, what the agents of the nodes report (agents), what Ganeti's "
+        "monitoring daemons measure of the nodes (mond), or of the Xen instances on them "
         "(mond-xen).  Where it is missing nothing is moved.",
     ] = NO_LOAD
+    by_load: Annotated[
+        bool,
+        "Whether the load decides when a node group is balanced, in place of threshold, hold-time "
+        'and min-gain; needs load-data = "agents".',
+    ] = False
+    load_threshold: Annotated[
+        float,
+        kinds.number(0, 1000),
+        "With by-load: a node group is balanced when the imbalance of its load is above this.",
+    ] = 0.3
+    load_rounds: Annotated[
+        int,
+        kinds.whole(1, 1000),
+        "With by-load: in so many rounds one after the other it must have been above it, each "
+        "with newer reports of all nodes.",
+    ] = 3
+    load_margin: Annotated[
+        float,
+        kinds.number(0, 1),
+        "With by-load: the share by which each move must lower the imbalance.",
+    ] = 0.1
     load_time_limit: Annotated[
         float, kinds.number(0.1, 600), "Seconds all monitoring daemons have to answer."
     ] = 5
     evac_mode: Annotated[
         bool, "Whether only instances are moved that have a node which is drained or offline."
     ] = False
+
+    @property
+    def fault(self) -> str:
+        """Which keys cannot work together; empty: all can."""
+        if not self.by_load or self.load_data == AGENT_LOAD:
+            return ""
+        return (
+            "rebalance.by-load: the load that agents report is needed, load-data = "
+            f'"{AGENT_LOAD}", not "{self.load_data}" (rebalance.load-data)'
+        )

@@ -13,7 +13,7 @@ from ganeti_steward.core.builtins import declaration
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.node_agent.period import diagnosis_period
 from ganeti_steward.core.process.trusted_program import program_fault
-from ganeti_steward.plugins.maintenance.config import Harep, Maintd
+from ganeti_steward.plugins.maintenance.config import Harep, Maintd, Rebalance
 
 
 @hookimpl
@@ -54,6 +54,8 @@ def steward_check_config(config: Config) -> Iterator[str]:
     ):
         if program and (fault := program_fault(program)):
             yield f"maintd.{key}: {fault}"
+    if fault := config.section(Rebalance).fault:
+        yield fault
     allocator = config.section(Harep).iallocator
     if "harep" in maintd.routine and (directories := lacking(allocator)):
         advice = "; gnt-steward install-iallocator installs it" if allocator == NAME else ""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ganeti_steward.allocators.balancing.planning.balance import balance
 from ganeti_steward.allocators.jobs.job_sets import Step, job_sets, steps
 from ganeti_steward.allocators.loads import load_reports
+from ganeti_steward.allocators.loads.agent_loads import with_agent_loads
 from ganeti_steward.allocators.loads.mond import query
 from ganeti_steward.allocators.rules.more_bans import MoreBans, unused_nodes
 from ganeti_steward.allocators.score.cluster_score import state_after
@@ -21,14 +22,26 @@ from ganeti_steward.core.model.context import Context
 from ganeti_steward.core.model.opcodes import Job
 from ganeti_steward.core.model.requests import Balance
 from ganeti_steward.plugins.maintenance import config
+from ganeti_steward.plugins.maintenance.edges.loads import reported_loads
+from ganeti_steward.plugins.maintenance.rebalance.by_load import (
+    imbalance,
+    on_busy_nodes,
+    with_one_load,
+)
 from ganeti_steward.plugins.maintenance.rebalance.remaining import Remaining, copied_gib
 from ganeti_steward.plugins.model.task import Task
 from ganeti_steward.plugins.model.world import World
+
+if TYPE_CHECKING:
+    from ganeti_steward.allocators.state.arrays import Mask
 
 #: The step of a task that moves an instance.
 BALANCE: Final = "balance"
 
 _MIB_PER_GIB: Final = 1024
+
+#: What a move must lower the score by where the imbalance of load decides.
+_LEAST_GAIN: Final = 0.01
 
 
 class FoundMoves(NamedTuple):
@@ -52,13 +65,24 @@ class Groups:
 
     def score(self, group: str) -> float | None:
         """The score of a group (by uuid); None where it has no nodes."""
-        members = self._state.frame.group == self._numbers.get(group, -1)
+        members = self._members(group)
         return Scorer(self._state, members).score if members.any() else None
+
+    def imbalance(self, group: str) -> float:
+        """How uneven the load of a group is (by uuid)."""
+        return imbalance(self._state, self._members(group))
+
+    def _members(self, group: str) -> Mask:
+        members: Mask = self._state.frame.group == self._numbers.get(group, -1)
+        return members
 
     def moves(self, group: str, left_out: Remaining) -> FoundMoves:
         """The first moves of a plan that can be made at the same time; raises PluginError."""
         cluster = self._world.cluster
         request = self._request(group, left_out)
+        if self._settings.by_load:
+            busy = on_busy_nodes(self._state, self._members(group))
+            request = request._replace(select=busy, min_gain=_LEAST_GAIN)
         ceiling = self._settings.copy_per_hour * _MIB_PER_GIB or math.inf
         planned = self._planned(request, left_out)
         if planned and steps(cluster, planned[:1])[0].copied > ceiling:
@@ -67,9 +91,15 @@ class Groups:
             single = request._replace(max_moves=1, exclude=request.exclude | large)
             planned = self._planned(single, left_out)
         if not planned:
-            return FoundMoves((), f"no move gains {self._settings.min_gain:g}")
+            return FoundMoves((), self._nothing)
         first = job_sets(cluster, planned)[0]
         return self._tasks(group, steps(cluster, planned), first)
+
+    @property
+    def _nothing(self) -> str:
+        if self._settings.by_load:
+            return f"no move lowers the imbalance by {100 * self._settings.load_margin:g} %"
+        return f"no move gains {self._settings.min_gain:g}"
 
     def _planned(self, request: Balance, left_out: Remaining) -> Sequence[Job]:
         cluster = self._world.cluster
@@ -98,13 +128,18 @@ class Groups:
 
     def _tasks(self, group: str, planned: Sequence[Step], first: Sequence[Job]) -> FoundMoves:
         cluster, settings = self._world.cluster, self._settings
-        before = self.score(group) or 0.0
+        before, uneven = self.score(group) or 0.0, self.imbalance(group)
         tasks = list[Task]()
         placed = list[tuple[Any, tuple[str, ...]]]()
         number = len(planned)
         for step, job in zip(planned, first, strict=False):
             if len(tasks) == settings.moves_at_once:
                 break
+            moved = [*placed, (cluster.instance(step.instance), step.after)]
+            state = state_after(self._state, moved)
+            then = imbalance(state, self._members(group))
+            if settings.by_load and then > uneven * (1 - settings.load_margin):
+                continue
             gib = step.copied / _MIB_PER_GIB
             if settings.copy_per_hour and self._copied + gib > settings.copy_per_hour + 1e-9:
                 reason = (
@@ -115,16 +150,18 @@ class Groups:
                 text = f"{len(tasks)} of {counted(number, 'planned move')} now: {reason}"
                 return FoundMoves(tuple(tasks), text, waits=True)
             self._copied += gib
-            placed.append((cluster.instance(step.instance), step.after))
-            after = self._score_after(group, placed)
-            tasks.append(_task(step, job, (before, after)))
-            before = after
+            placed = moved
+            after = Scorer(state, self._members(group)).score
+            task = _task(step, job, (before, after))
+            if settings.by_load:
+                text = f"{task.reason}, imbalance of load {uneven:.2f} to {then:.2f}"
+                task = task._replace(reason=text)
+            tasks.append(task)
+            before, uneven = after, then
+        if settings.by_load and not tasks:
+            return FoundMoves((), self._nothing)
         text = f"{len(tasks)} of {counted(number, 'planned move')} now"
         return FoundMoves(tuple(tasks), text)
-
-    def _score_after(self, group: str, placed: Sequence[tuple[Any, tuple[str, ...]]]) -> float:
-        members = self._state.frame.group == self._numbers[group]
-        return Scorer(state_after(self._state, placed), members).score
 
 
 def _task(step: Step, job: Job, scores: tuple[float, float]) -> Task:
@@ -159,7 +196,7 @@ _RUNNING: Final = "running"
 
 def with_load_reports(world: World, settings: config.Rebalance) -> World:
     """The world with the reports of the monitoring daemons, which are queried now."""
-    if settings.load_data == config.NO_LOAD:
+    if settings.load_data not in _COLLECTORS:
         return world
     nodes, collector = load_reports.nodes_to_query(world.cluster), _COLLECTORS[settings.load_data]
     try:
@@ -173,6 +210,10 @@ def loaded(world: World, settings: config.Rebalance) -> Cluster:
     """The cluster with the measured load, where it counts; raises NoLoads."""
     if settings.load_data == config.NO_LOAD:
         return world.cluster
+    if settings.load_data == config.AGENT_LOAD:
+        # Each observation is fresh.
+        found = with_agent_loads(world.cluster, reported_loads(world), math.inf, world.now)
+        return with_one_load(found) if settings.by_load else found
     if world.load_fault:
         raise load_reports.NoLoads(world.load_fault)
     collector = _COLLECTORS[settings.load_data]

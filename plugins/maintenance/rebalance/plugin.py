@@ -43,11 +43,15 @@ class Rebalancing:
         from ganeti_steward.allocators.loads.load_reports import NoLoads
         from ganeti_steward.plugins.maintenance.rebalance.moves import Groups, loaded
 
+        if self._settings.fault:
+            return [Wait(f"nothing is moved: {self._settings.fault}")]
         try:
             world = world._replace(cluster=loaded(world, self._settings))
         except NoLoads as err:
             return [Wait(f"nothing is moved, for the CPU load is not known: {err}")]
         groups = Groups(world, context, self._settings)
+        if self._settings.by_load:
+            return self._by_load(world, groups)
         even, plans = list[str](), list[RoutinePlan]()
         for group in sorted(world.groups.values(), key=lambda one: (one.name, one.uuid)):
             score = groups.score(group.uuid)
@@ -61,6 +65,51 @@ class Rebalancing:
             text = f"the score is not above the threshold of {self._settings.threshold:g}: "
             plans.append(Wait(text + ", ".join(even)))
         return plans
+
+    def _by_load(self, world: World, groups: Groups) -> list[RoutinePlan]:
+        """Moves for each group whose load has been uneven for long enough, and why not more."""
+        settings, even, plans = self._settings, list[str](), list[RoutinePlan]()
+        for group in sorted(world.groups.values(), key=lambda one: (one.name, one.uuid)):
+            if groups.score(group.uuid) is None:
+                continue
+            value = groups.imbalance(group.uuid)
+            if value <= settings.load_threshold:
+                even.append(f"{group.name} ({value:.2f})")
+            else:
+                plans += self._uneven(world, group, value, groups)
+        if even:
+            limit = settings.load_threshold
+            text = f"the imbalance of load is not above {limit:g}: {', '.join(even)}"
+            plans.append(Wait(text))
+        return plans
+
+    def _uneven(
+        self, world: World, group: Group, value: float, groups: Groups
+    ) -> Iterator[RoutinePlan]:
+        from ganeti_steward.plugins.maintenance.rebalance import by_load
+
+        settings, subject = self._settings, _subject(group)
+        loads = by_load.group_loads(world, group.uuid)
+        if busy := _running(world, group) or by_load.unsettled(world, loads):
+            yield Wait(f"{by_load.sentence(value, settings)}; {busy}", subject)
+            return
+        rounds = by_load.Rounds.read(world.marked.get(subject, {})).counted(loads)
+        if world.since.get(subject) == 0:
+            # A preview takes what must last as having lasted.
+            rounds = rounds._replace(number=settings.load_rounds)
+        begins = by_load.sentence(value, settings, rounds.number)
+        if rounds.number < settings.load_rounds:
+            yield Wait(begins, subject, rounds.mark)
+            return
+        left_out = remaining(world, group.uuid, by_load.moved_lately(world))
+        end = f"; {left_out.text}" if left_out.text else ""
+        if rounds.searched:
+            yield Wait(f"{begins}; no move was found with these reports{end}", subject, rounds.mark)
+            return
+        found = groups.moves(group.uuid, left_out)
+        yield from found.tasks
+        mark = rounds._replace(searched=not (found.tasks or found.waits)).mark
+        yield Wait(f"{begins}; {found.text}{end}", subject, mark)
 
     def _group(
         self, world: World, group: Group, score: float, groups: Groups

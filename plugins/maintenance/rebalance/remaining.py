@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from ganeti_steward.core.model.job_state import CANCELED
@@ -36,13 +38,15 @@ class Remaining(NamedTuple):
         return f"left out: {', '.join(parts)}" if parts else ""
 
 
-def remaining(world: World, group: str) -> Remaining:
-    """What is left out of a node group (by uuid)."""
+def remaining(
+    world: World, group: str, others: Mapping[str, str] = MappingProxyType({})
+) -> Remaining:
+    """What is left out of a node group (by uuid); ``others``: further instances -> why."""
     members = {one.name for one in world.cluster.nodes if one.group == group}
     nodes = dict.fromkeys(members & world.reserved_nodes, "is in use by another task")
     nodes |= {name: why for name, why in world.avoided_nodes.items() if name in members}
     # Ganeti would fail one that is down over, while its watcher starts it where it is.
-    stays = {one.name: "is down" for one in world.down_on_live_nodes()}
+    stays = dict(others) | {one.name: "is down" for one in world.down_on_live_nodes()}
     stays |= {
         name: f"could not be moved by job {job.number} within the last hour"
         for job in world.routine

@@ -283,7 +283,7 @@ def _config(path: str, *, act: bool) -> Config:
     balancing = config.section(Rebalance)
     if balancing.load_data != NO_LOAD:
         print_notes(["simulated nodes have no measured CPU load, so [rebalance] ignores it"])
-        sections["rebalance"] = balancing._replace(load_data=NO_LOAD)
+        sections["rebalance"] = balancing._replace(load_data=NO_LOAD, by_load=False)
     return config._replace(sections=sections)
 
 

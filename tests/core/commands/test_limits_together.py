@@ -50,6 +50,11 @@ if TYPE_CHECKING:
             "agents refuse it for 3600 s (agent.repair-again-after)",
         ),
         (
+            '[rebalance]\nby-load = true\nload-data = "mond"\n',
+            'rebalance.by-load: the load that agents report is needed, load-data = "agents", not '
+            '"mond" (rebalance.load-data)',
+        ),
+        (
             "[maintd]\nagent-port = 1900\n",
             "maintd.agent-port: the agents are polled at port 1900, but they listen at 1817 "
             "(agent.port)",
