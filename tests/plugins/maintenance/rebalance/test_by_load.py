@@ -110,6 +110,25 @@ def test_loads_that_wander_make_no_ping_pong(seed: int) -> None:
     assert len(site.moves) <= 60
 
 
+def test_while_all_nodes_idle_no_difference_matters() -> None:
+    site = Site(even_world(NODES, EACH), noisy(1, 0.1, 0.0, "2"))
+    site.run(40)
+    assert site.moves == []
+    assert site.held[-1].startswith("the imbalance of load is not above 0.3: g1 (0.")
+    assert imbalance(site) > SETTINGS.load_threshold
+
+
+@pytest.mark.parametrize("seed", seeds(3, 20))
+def test_one_large_instance_is_not_passed_around(seed: int) -> None:
+    """Wherever it is it makes the node busy, and shares of a node's load do not show that."""
+    rng = random.Random(seed)
+    large = f"i{rng.randint(1, NODES)}-{rng.randint(0, 1)}"
+    site = Site(even_world(NODES, 2), lambda name, _: 5.0 if name == large else 0.4)
+    site.run(500)
+    assert moved_back(site) == []
+    assert len(site.moves) <= 500 / 60 * NODES
+
+
 def test_each_wait_has_its_sentence() -> None:
     site = Site(even_world(NODES, EACH), noisy(1, 1.6, 0.0, "2", 0))
     heard = []
