@@ -11,6 +11,8 @@ from ganeti_steward.core.json_nesting import load_json
 _SECOND: Final = 10**9
 #: ns that count at most from one check to the next; they are made every few minutes.
 _LONGEST_GAP: Final = 600 * _SECOND
+#: A fault of a disk whose two copies may both be good.
+LOST_CONNECTION: Final = "has lost its connection"
 #: As the collector drbd writes it.
 _SPLIT_BRAIN: Final = re.compile("split brain: minor ([0-9]{1,7})")
 

@@ -184,6 +184,10 @@ def _degraded(case: InstanceFacts, need: Need, policy: RepairPolicy) -> Action:
     wait = last.time + case.replace_after - case.now
     if wait > 0:
         return NotRepaired(f"{case.name} was repaired and {need.why}; replaced in {wait:g} s")
+    if need.not_replaced:
+        return NotRepaired(
+            f"{case.name} was repaired and {need.why}; not replaced: {need.not_replaced}"
+        )
     return _repair(case, need._replace(step=health.REPLACE), policy)
 
 

@@ -8,7 +8,7 @@ from ganeti_steward.allocators.jobs.operations import failover, migrate
 from ganeti_steward.core.model.cluster import Instance, Node
 from ganeti_steward.core.model.opcodes import REPLACE_DISKS, Job, Operation
 from ganeti_steward.plugins.maintenance.harep import tags
-from ganeti_steward.plugins.model.disks import DiskHealth
+from ganeti_steward.plugins.model.disks import LOST_CONNECTION, DiskHealth
 from ganeti_steward.plugins.model.operations import after, remove_tags, set_tags
 
 #: What is done; the step of the task.
@@ -40,6 +40,8 @@ class Need(NamedTuple):
     """what is done, a key of `TYPE_OF`"""
     why: str
     """what is wrong, for a sentence"""
+    not_replaced: str = ""
+    """why no copy is given up all the same, for a sentence; empty: one may be"""
 
     @property
     def type(self) -> str:
@@ -61,13 +63,15 @@ def need_of(
     *,
     outdated: bool = False,
     split: str = "",
+    reported: bool = True,
 ) -> Need | Blocked | None:
     """What an instance needs; None: nothing that is known.
 
     ``nodes``: by name; ``disks``: what is known of them; ``outdated``: whether they were degraded
     before its last repair, and were not checked since; ``split``: a node that reports that both
-    copies have been written without each other; empty: none does.  A node that is lost (offline, or
-    not vm_capable) serves nothing; one that is only drained still has the data.
+    copies have been written without each other; empty: none does; ``reported``: whether one of its
+    nodes reports at all.  A node that is lost (offline, or not vm_capable) serves nothing; one that
+    is only drained still has the data.
     """
     primary = nodes[instance.primary]
     if instance.template == "plain":
@@ -80,8 +84,9 @@ def need_of(
     if _is_lost(secondary) or secondary.drained:
         return Need(NEW_SECONDARY, f"its secondary {_state(secondary)}")
     if primary.drained:
-        return _drained(instance, primary, disks, outdated=outdated, split=split)
-    return _degraded(instance, disks, split)
+        degraded = _degraded(instance, disks, split, reported=reported)
+        return _drained(instance, primary, disks, degraded, outdated=outdated)
+    return _degraded(instance, disks, split, reported=reported)
 
 
 def _is_lost(node: Node) -> bool:
@@ -115,7 +120,12 @@ def _primary_lost(primary: Node, secondary: Node) -> Need | Blocked:
 
 
 def _drained(
-    instance: Instance, primary: Node, disks: DiskHealth | None, *, outdated: bool, split: str
+    instance: Instance,
+    primary: Node,
+    disks: DiskHealth | None,
+    degraded: Need | Blocked | None,
+    *,
+    outdated: bool,
 ) -> Need | Blocked:
     """Ganeti moves no instance whose disks are not in sync, so these are repaired first."""
     why = f"its primary {_state(primary)}"
@@ -124,10 +134,12 @@ def _drained(
     if instance.up and disks and disks.syncing and not disks.stalled:
         return Blocked(f"{why}, and {disks.progress}")
     step = MIGRATE if instance.status == _RUNNING else FAILOVER
-    return _degraded(instance, disks, split) or Need(step, why)
+    return degraded or Need(step, why)
 
 
-def _degraded(instance: Instance, disks: DiskHealth | None, split: str) -> Need | Blocked | None:
+def _degraded(
+    instance: Instance, disks: DiskHealth | None, split: str, *, reported: bool
+) -> Need | Blocked | None:
     """Disks that are not active have no state, so only those of instances that should run count.
 
     What could take the only good copy, or one of two that differ, is left to a person.
@@ -148,7 +160,10 @@ def _degraded(instance: Instance, disks: DiskHealth | None, split: str) -> Need 
         return Blocked(f"no copy of its disks is good, {faults}: restore it from a backup")
     if disks.stalled and not disks.primary_good:
         return Blocked(f"{faults}, and the copy on {instance.primary} is not complete itself")
-    return Need(ACTIVATE, f"its disks are degraded: {faults}")
+    # Activating them has both sides meet: a split brain is found and reported then.
+    unsure = any(one.endswith(LOST_CONNECTION) for one in disks.faults) and not reported
+    why = f"no agent of {' and '.join(instance.nodes)} reports, so it may be a split brain"
+    return Need(ACTIVATE, f"its disks are degraded: {faults}", why if unsure else "")
 
 
 def repair_job(

@@ -101,13 +101,18 @@ class InstanceIndex:
         before = self.world.disks.get(instance.name)
         return before is not None and bool(before.faults) and self.disks(instance) is None
 
+    def report(self, node: str) -> Reported | None:
+        """What the agent of a node reports; None: nothing."""
+        known = self.nodes.get(node)
+        found = self.world.observations.get(known.uuid) if known else None
+        return found if isinstance(found, Reported) else None
+
     def split_on(self, instance: Instance) -> str:
         """The first of its nodes that reports a split brain of its disks; empty: none."""
         disks = self.world.disks.get(instance.name)
         for node, minor in disks.minors if disks else ():
-            known = self.nodes.get(node)
-            report = self.world.observations.get(known.uuid) if known else None
-            if isinstance(report, Reported) and minor in split_brains(report.original):
+            report = self.report(node)
+            if report and minor in split_brains(report.original):
                 return node
         return ""
 
@@ -172,6 +177,7 @@ class _Repairs:
             view.disks(instance),
             outdated=view.are_outdated(instance),
             split=view.split_on(instance),
+            reported=any(map(view.report, instance.nodes)),
         )
         return InstanceFacts(
             instance.name,

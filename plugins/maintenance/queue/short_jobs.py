@@ -14,7 +14,7 @@ from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.luxi import Luxi
 from ganeti_steward.core.model.job_state import ERROR, JobState
 from ganeti_steward.core.model.opcodes import Job
-from ganeti_steward.plugins.model.disks import DiskHealth
+from ganeti_steward.plugins.model.disks import LOST_CONNECTION, DiskHealth
 
 #: Seconds until the jobs have to have ended: one that waits for locks may take hours.
 LIMIT: Final = 20.0
@@ -133,4 +133,4 @@ def _faults(sides: Sequence[tuple[str, Sequence[Any] | None]]) -> Iterator[str]:
     ]
     yield from bad
     if not bad and any(status and status[5] and status[3] is None for _, status in sides):
-        yield "has lost its connection"
+        yield LOST_CONNECTION

@@ -23,7 +23,7 @@ from worlds import SECOND
 from ganeti_steward.plugins.maintenance.config import Harep
 from ganeti_steward.plugins.maintenance.queue.short_jobs import read_check
 from ganeti_steward.plugins.model.disks import DiskHealth
-from ganeti_steward.plugins.model.task import Task
+from ganeti_steward.plugins.model.task import Task, Wait
 from ganeti_steward.plugins.model.world import Reported, World
 
 _FAULT: Final = "disk/0 is faulty on n2"
@@ -266,6 +266,23 @@ def test_a_split_brain_is_left_to_a_person(
     assert (done(plan) == "nothing") == left
     if left:
         assert f"{node} reports a split brain of its disks" in plan.reason
+
+
+def test_a_lost_connection_is_no_reason_to_give_up_a_copy_without_a_report() -> None:
+    """Both copies may be good: only their nodes could say that there is no split brain."""
+    disks = DiskHealth(AT * SECOND, ("disk/0 has lost its connection",), minors=_BOTH)
+    world = one_instance(("fix-storage",), now=6000 * SECOND, disks={"i1": disks})
+    (plan,) = plans(world)
+    assert done(plan).startswith("ACTIVATE_DISKS")
+    world = one_instance(("fix-storage", _FIXED), now=6000 * SECOND, disks={"i1": disks})
+    (plan,) = plans(world)
+    assert isinstance(plan, Wait)
+    assert "no agent of n1 and n2 reports, so it may be a split brain" in plan.reason
+    for node in ("n1", "n2"):
+        (plan,) = plans(_reporting(world, node, "no quorum"))
+        assert done(plan).startswith("REPLACE_DISKS")
+    (plan,) = plans(_reporting(world, "n3", "no quorum"))
+    assert isinstance(plan, Wait)
 
 
 def test_without_a_good_copy_nothing_is_done() -> None:
