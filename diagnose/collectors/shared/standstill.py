@@ -58,7 +58,7 @@ def standing_still(
 
 
 def _mark(before: _Mark | None, figure: str, uptime: float) -> _Mark:
-    if before is None or before.figure != figure or before.uptime > uptime:
+    if before is None or before.figure != figure:
         return _Mark(figure, uptime, 1)
     return before._replace(runs=min(before.runs + 1, _RUNS))
 

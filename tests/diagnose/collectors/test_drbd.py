@@ -428,6 +428,15 @@ def test_a_run_that_could_not_see_it_changes_nothing(tmp_path: Path, version: in
     assert node.look("SyncTarget", 4) == found[-1] != OK
 
 
+@pytest.mark.parametrize("version", [8, 9])
+def test_a_restart_of_the_node_begins_again(tmp_path: Path, version: int) -> None:
+    node = Node(tmp_path, version)
+    found = [faults(node.look("SyncTarget", 4)) for _ in range(5)]
+    node.boot = "b2"
+    found += [faults(node.look("SyncTarget", 4)) for _ in range(5)]
+    assert found == ([{}] * 3 + [STALLED_3] * 2) * 2
+
+
 @pytest.mark.parametrize("kept", [b"[", b"{}", b'{"boot":"b1","marks":{"3 peer":1}}', b"[" * 9999])
 def test_what_was_kept_is_damaged(tmp_path: Path, kept: bytes) -> None:
     node = Node(tmp_path, 8)
@@ -481,6 +490,9 @@ def test_a_split_brain_is_not_what_stands_alone(
     found = faults(collect("drbd", machine))
     assert found == ({"drbd": [expected]} if expected.startswith("split") else {})
     assert faults(collect("drbd", machine, split_brain_status="Ok")) == {}
+    # What a program has written is no word of the kernel.
+    machine.recorded["kernel_log"] = [log[0].replace("1,", "9,", 1)]
+    assert faults(collect("drbd", machine)) == {}
 
 
 def test_the_log_is_not_read_without_need(tmp_path: Path) -> None:
@@ -515,6 +527,27 @@ def test_no_side_has_all_data(tmp_path: Path, version: int) -> None:
     node = Node(tmp_path, version)
     found = [faults(changed(node)) for _ in range(6)]
     assert found == [{}] * 3 + [{"drbd": ["no side has all data: minor 3"]}] * 3
+
+
+def test_a_peer_that_is_away_may_have_all_data(tmp_path: Path) -> None:
+    document = [one for one in status_of("healthy9") if one["name"] == "new"]
+    document[0]["devices"][0]["disk-state"] = "Inconsistent"
+    near = document[0]["connections"][0]
+    near["peer_devices"][0] |= {
+        "replication-state": "Established",
+        "peer-disk-state": "Inconsistent",
+    }
+    away = {**near, "name": "node3", "connection-state": "Connecting"}
+    away["peer_devices"] = [{**near["peer_devices"][0], "peer-disk-state": "DUnknown"}]
+    kept: dict[str, bytes] = {}
+    for connections, expected in (([near, away], {}), ([near], {"drbd"})):
+        document[0]["connections"] = connections
+        for run in range(8):
+            machine = nine(tmp_path, document)
+            machine.recorded["files"][UPTIME] = f"{5000 + run * 600} 1.0\n"
+            machine.kept = kept
+            results = collect("drbd", machine)
+        assert set(faults(results)) == set(expected)
 
 
 NEW = " 3: cs:Connected ro:Secondary/Secondary ds:UpToDate/UpToDate C r-----\n    ns:0 oos:9\n"

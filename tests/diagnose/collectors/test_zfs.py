@@ -240,6 +240,16 @@ def test_resilvering_that_stalls(case: str) -> None:
     assert node.look("26.05") == []
 
 
+def test_a_run_in_which_zpool_hangs_changes_nothing() -> None:
+    node = Node("resilvering21")
+    found = [node.look("26.04") for _ in range(14)]
+    machine = printing("resilvering21", "", fault="killed after 60 s")
+    machine.recorded["files"][UPTIME] = "6000.00 1.00\n"
+    machine.kept = node.kept
+    assert set(unknown(collect("zfs", machine))) == {"zfs:tank"}
+    assert node.look("26.04") == found[-1] == ["resilvering stalled"]
+
+
 @pytest.mark.parametrize("case", ["resilvering21", "rebuilding23"])
 @pytest.mark.parametrize("seed", range(50))
 def test_noisy_pools_are_healthy(case: str, seed: int) -> None:

@@ -84,6 +84,13 @@ def test_a_clock_that_jumps_stalls_nothing() -> None:
     assert [checks.check(5.0).stalled for _ in range(20)][-1]
 
 
+def test_another_secondary_begins_again() -> None:
+    checks = Checks()
+    assert [checks.check(50.0).stalled for _ in range(40)][-1]
+    other = checks.check(50.0, nodes=("n1", "n3"))
+    assert (other.stalled, other.still, other.since) == (False, 0, other.at)
+
+
 def test_the_same_check_again_changes_nothing() -> None:
     checks = Checks()
     checks.check(5.0)
