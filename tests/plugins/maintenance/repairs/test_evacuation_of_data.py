@@ -53,7 +53,9 @@ def test_an_instance_out_of_sync_is_connected_and_waited_for() -> None:
     cluster.round()
     cluster.round(6)
     (sentence,) = cluster.sentences("wait")
-    assert sentence == "1 of 1 instances on n1 wait: a: its disks are being synchronized"
+    assert sentence == (
+        "1 of 1 instances on n1 wait: a: its disks are being synchronized, for 0 s now"
+    )
     cluster.disks("a")
     assert cluster.run().status == COMPLETED
     assert failover("a") in [job[0] for job in cluster.jobs]

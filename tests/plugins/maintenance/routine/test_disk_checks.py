@@ -57,7 +57,10 @@ class _Queue:
 def test_the_last_check_counts() -> None:
     queue = _Queue()
     jobs = RoutineJobs(cast("Luxi", queue), lambda: True)
-    assert jobs.look(300 * _SECOND).disks == {"i1": DiskHealth(2 * _SECOND, nodes=("n1", "n2"))}
+    minors = (("n1", 0), ("n2", 0))
+    assert jobs.look(300 * _SECOND).disks == {
+        "i1": DiskHealth(2 * _SECOND, nodes=("n1", "n2"), minors=minors)
+    }
     # The first one is forgotten before the second, an hour after its end.
     assert [one.number for one in jobs.look(3750 * _SECOND).jobs] == [2]
     assert jobs.look(3900 * _SECOND).disks == {}
