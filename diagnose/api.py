@@ -25,6 +25,7 @@ from ganeti_steward.core.model.finding import (
     LIVE_REPAIR as LIVE_REPAIR,
     OK as OK,
     STATUSES as STATUSES,
+    SUSPECT as SUSPECT,
     CheckResult as CheckResult,
     Finding as Finding,
     NotApplicable as NotApplicable,

@@ -10,14 +10,16 @@ import re
 from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
-#: Nothing to do; repair with instances running; evacuate; evacuate without live migration.
+#: Nothing to do; nothing but to use others first; repair with instances running; evacuate; evacuate
+#: without live migration.
 OK: Final = "Ok"
+SUSPECT: Final = "suspect"
 LIVE_REPAIR: Final = "live-repair"
 EVACUATE: Final = "evacuate"
 EVACUATE_FAILOVER: Final = "evacuate-failover"
 
 #: All statuses, the least severe first.
-STATUSES: Final = (OK, LIVE_REPAIR, EVACUATE, EVACUATE_FAILOVER)
+STATUSES: Final = (OK, SUSPECT, LIVE_REPAIR, EVACUATE, EVACUATE_FAILOVER)
 
 #: Those by which all instances leave the node.
 EVACUATIONS: Final = frozenset({EVACUATE, EVACUATE_FAILOVER})

@@ -27,7 +27,14 @@ from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, EXIT_USAGE, StewardError, few
 from ganeti_steward.core.hooks.timed_call import sentence
 from ganeti_steward.core.json_reader import printable
-from ganeti_steward.core.model.finding import EVACUATE, EVACUATE_FAILOVER, LIVE_REPAIR, OK, Finding
+from ganeti_steward.core.model.finding import (
+    EVACUATE,
+    EVACUATE_FAILOVER,
+    LIVE_REPAIR,
+    OK,
+    SUSPECT,
+    Finding,
+)
 from ganeti_steward.core.whole_files import write_file
 from ganeti_steward.diagnose.config.sections import Agent, Diagnose
 from ganeti_steward.diagnose.model.diagnosis import Diagnosis
@@ -52,6 +59,7 @@ _HEADINGS: Final = ("Source", "Status", "Command", "Details")
 #: Status -> exit status and word of Nagios.
 _NAGIOS: Final = {
     OK: (0, "OK"),
+    SUSPECT: (1, "WARNING"),
     LIVE_REPAIR: (1, "WARNING"),
     EVACUATE: (2, "CRITICAL"),
     EVACUATE_FAILOVER: (2, "CRITICAL"),
@@ -64,7 +72,7 @@ _NAMED: Final = 5
 _STATUSES: Final = {
     EXIT_OK: "the object was printed; with --format nagios: OK",
     EXIT_FAILURE: "nothing is known about the node, or no run was possible; with --check: the "
-    "output is no good; with --format nagios: WARNING (live-repair)",
+    "output is no good; with --format nagios: WARNING (suspect, live-repair)",
     EXIT_USAGE: "the command line cannot be used; with --format nagios: CRITICAL (evacuate, "
     "evacuate-failover)",
     _NAGIOS_UNKNOWN: "with --format nagios: UNKNOWN",

@@ -20,7 +20,7 @@ from ganeti_steward.core.config.kinds import (
     whole,
 )
 from ganeti_steward.core.json_reader import quoted
-from ganeti_steward.core.model.finding import STATUSES
+from ganeti_steward.core.model.finding import LIVE_REPAIR, OK, STATUSES, SUSPECT
 from ganeti_steward.core.node_agent.protocol import PORT
 from ganeti_steward.diagnose.config.finding_kinds import COMMAND, COMMAND_LINE
 
@@ -121,9 +121,9 @@ class Diagnose(NamedTuple):
     ] = ""
     several_status: Annotated[
         str,
-        one_of(*STATUSES[1:]),
+        one_of(*(status for status in STATUSES if status not in (OK, SUSPECT))),
         "The status where findings request different repair commands.",
-    ] = "live-repair"
+    ] = LIVE_REPAIR
     directory: Annotated[
         str, PATH, "Where the state between runs and the last report are kept."
     ] = "/var/lib/ganeti-steward/diagnose"

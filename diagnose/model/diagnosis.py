@@ -14,6 +14,7 @@ from ganeti_steward.core.errors import join_faults
 from ganeti_steward.core.model.finding import (
     LIVE_REPAIR,
     OK,
+    SUSPECT,
     CheckResult,
     Finding,
     NotApplicable,
@@ -105,10 +106,13 @@ def _why_nothing(results: Sequence[CheckResult], outcome: Update) -> str:
 def consolidate(findings: Iterable[Finding], several: Several = NO_WRAPPER) -> dict[str, Any]:
     """The diagnose object: the worst status, one action, and why.
 
-    Ok findings are left out; a finding reported twice is there once.  Details that would make the
-    object too long are replaced (`ganeti_steward.diagnose.model.budget`).
+    Ok findings are left out; a finding reported twice is there once.  Beside a worse one a suspect
+    finding is left out, too: it would make another object, and so another incident.  Details that
+    would make the object too long are replaced (`ganeti_steward.diagnose.model.budget`).
     """
     wrong = {canonical(finding): finding for finding in findings if finding.status != OK}
+    asking = {text: one for text, one in wrong.items() if one.status != SUSPECT}
+    wrong = asking or wrong
     if not wrong:
         return {"status": OK}
     fitting = within_object([wrong[text] for text in sorted(wrong)])

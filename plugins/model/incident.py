@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Annotated, Final, NamedTuple
 
 from ganeti_steward.core.json_reader import Range
-from ganeti_steward.core.model.finding import EVACUATIONS, object_id, severity
+from ganeti_steward.core.model.finding import EVACUATIONS, OK, SUSPECT, object_id, severity
 from ganeti_steward.core.model.finding import STATUSES as REPORTED
 from ganeti_steward.plugins.model.kept_object import shortened
 
@@ -67,8 +67,13 @@ _JOBS: Final = 500
 MAINTENANCE: Final = "maintenance"
 #: The action about a node of which nothing answers: no node reports it.
 DEAD: Final = "dead"
-#: All actions of incidents, the least urgent first.
-ACTIONS: Final = (REPORTED[0], MAINTENANCE, *REPORTED[1:], DEAD)
+#: All actions of incidents, the least urgent first; a node that is suspect only has none.
+ACTIONS: Final = (
+    OK,
+    MAINTENANCE,
+    *(status for status in REPORTED if status not in (OK, SUSPECT)),
+    DEAD,
+)
 #: Actions by which all instances leave the node.
 LEAVING: Final = EVACUATIONS | {DEAD}
 

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from ganeti_steward.allocators.loads.agent_loads import NodeLoad
 from ganeti_steward.core.json_nesting import load_json
 from ganeti_steward.core.model.cluster import Cluster, Group, Instance, Node
-from ganeti_steward.core.model.finding import OK, object_id
+from ganeti_steward.core.model.finding import OK, SUSPECT, object_id
 from ganeti_steward.core.model.job_state import JobState
 from ganeti_steward.plugins.model.disks import DiskHealth
 from ganeti_steward.plugins.model.incident import OPT_OUT_TAG, STOPPED_TAG, Incident
@@ -43,7 +43,7 @@ class Reported(NamedTuple):
     original: bytes
     """the diagnose object, as canonical JSON"""
     status: str
-    """its status: Ok, live-repair, evacuate or evacuate-failover"""
+    """its status: Ok, suspect, live-repair, evacuate or evacuate-failover"""
     command: str
     """its repair command; empty when it names none"""
     at: int
@@ -70,8 +70,8 @@ class Reported(NamedTuple):
 
     @property
     def needs_repair(self) -> bool:
-        """Whether something is to be done about the node."""
-        return self.status != OK
+        """Whether something is to be done about the node; not where it is suspect only."""
+        return self.status not in (OK, SUSPECT)
 
 
 class Silent(NamedTuple):

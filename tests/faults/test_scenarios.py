@@ -93,8 +93,8 @@ def test_every_state_of_an_incident() -> None:
 
 def test_every_status_and_observation() -> None:
     reported = shown(r" is ill: (\S+)")
-    assert {*STATUSES} - reported == {"Ok"}
-    assert shown(r" \S+ is ([a-z]+)") >= {"healthy", "ill", "silent", "refused"}
+    assert {*STATUSES} - reported == {"Ok", "suspect"}
+    assert shown(r" \S+ is ([a-z]+)") >= {"healthy", "suspect", "ill", "silent", "refused"}
 
 
 def test_every_event_happens() -> None:

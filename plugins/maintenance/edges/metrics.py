@@ -24,7 +24,7 @@ CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
 #: The brake of an incident without progress.
 STUCK: Final = "stuck"
 
-_OBSERVATIONS: Final = ("healthy", "ill", "silent", "refused", "unknown")
+_OBSERVATIONS: Final = ("healthy", "suspect", "ill", "silent", "refused", "unknown")
 
 _SECOND: Final = 10**9
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from ganeti_steward.allocators.overview.amounts import KINDS, Amount, Filled, Overview
 from ganeti_steward.core.errors import StewardError, reason_of
 from ganeti_steward.core.json_nesting import load_json
+from ganeti_steward.core.model.finding import OK
 from ganeti_steward.plugins.maintenance.config import OBSERVE
 from ganeti_steward.plugins.maintenance.edges.history import AuditEntry, state_after, state_before
 from ganeti_steward.plugins.maintenance.edges.poll import NOTHING, Poll
@@ -337,11 +338,13 @@ def _amounts_json(amounts: Iterable[Amount]) -> dict[str, Any]:
 
 
 def observation_word(found: Observation | None) -> str:
-    """What a node shows, in one word: healthy, ill, silent, refused, or unknown."""
+    """What a node shows, in one word: healthy, suspect, ill, silent, refused, or unknown."""
     if found is None:
         return "unknown"
     if isinstance(found, Reported):
-        return "ill" if found.needs_repair else "healthy"
+        if found.needs_repair:
+            return "ill"
+        return "healthy" if found.status == OK else found.status
     return type(found).__name__.lower()
 
 

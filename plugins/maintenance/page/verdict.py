@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 from ganeti_steward.allocators.overview.amounts import FAILS_N1
 from ganeti_steward.core.errors import few
+from ganeti_steward.core.model.finding import SUSPECT
 from ganeti_steward.plugins.maintenance.edges.status import Status, observation_word
 from ganeti_steward.plugins.model.incident import BAD, DEAD, READY_TAG, WARN
 
@@ -123,8 +124,14 @@ def _named(
 def _facts(status: Status) -> Iterator[str]:
     """Only what has been looked at."""
     yield "no incident is open"
-    seen = [observation_word(status.poll.observations.get(uuid)) for uuid in status.nodes]
-    yield f"{seen.count('healthy')} of {len(seen)} node agents report a healthy node"
+    seen = {
+        name: observation_word(status.poll.observations.get(uuid))
+        for uuid, name in status.nodes.items()
+    }
+    number = sum(word == "healthy" for word in seen.values())
+    yield f"{number} of {len(seen)} node agents report a healthy node"
+    if suspects := sorted(name for name, word in seen.items() if word == SUSPECT):
+        yield f"suspect: {few(suspects, _LISTED)}"
     if status.overview:
         yield "no instance is down"
         yield "no node fails N+1"

@@ -145,6 +145,7 @@ _BAD = [
         "expected, found the number 1",
     ),
     ("[diagnose]\nseveral-status = 'Ok'", "one of live-repair, evacuate, evacuate-failover is"),
+    ("[diagnose]\nseveral-status = 'suspect'", "one of live-repair, evacuate, evacuate-fail"),
     ("[diagnose]\nappear-after = 0", "diagnose.appear-after: 0 is not between 1 and 1000"),
     ("[agent]\nport = 70000", "agent.port: 70000 is not between 1 and 65535"),
     ("[agent]\nrepair = 1", "agent.repair: true or false is expected, found the number 1"),
@@ -157,7 +158,7 @@ _BAD = [
     ("[nagios.raid]\ncommand = ['/x']\nbad = 1", "nagios.raid.bad: no such key (known: command, "),
     (
         "[nagios.raid]\ncommand = ['/x']\nwarning = 'ok'",
-        "nagios.raid.warning: one of Ok, live-repair, evacuate, evacuate-failover, unknown is ",
+        "nagios.raid.warning: one of Ok, suspect, live-repair, evacuate, evacuate-failover, ",
     ),
     ("[collector]\nsmart = 1", "collector.smart: a section is expected, found the number 1"),
     ("[weigh]\nx = -1", "weigh.x: -1 is not between 0 and 1000000"),

@@ -212,6 +212,7 @@ def test_forget(disk: Front) -> None:
     [
         ("Ok", 0, "DIAGNOSE OK - Ok"),
         ("absent", 0, "DIAGNOSE OK - Ok"),
+        ("suspect", 1, "DIAGNOSE WARNING - suspect; disk:0 suspect"),
         ("live-repair Ok", 1, "DIAGNOSE WARNING - live-repair; disk:0 live-repair"),
         ("evacuate", 2, "DIAGNOSE CRITICAL - evacuate; disk:0 evacuate"),
         (

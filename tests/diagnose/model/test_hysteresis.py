@@ -214,7 +214,7 @@ RESULTS: st.SearchStrategy[CheckResult] = st.one_of(
     st.builds(
         Finding,
         st.sampled_from(["smart", "smart:sda", "smart:sdb", "md"]),
-        st.sampled_from(["Ok", "live-repair", "evacuate"]),
+        st.sampled_from(["Ok", "suspect", "live-repair", "evacuate"]),
         st.just(""),
         st.sampled_from([None, "x", "y"]),
     ),

@@ -17,7 +17,7 @@ from ganeti_steward.diagnose.model.object import (
     read_finding,
 )
 
-KNOWN = "one of Ok, live-repair, evacuate, evacuate-failover is expected"
+KNOWN = "one of Ok, suspect, live-repair, evacuate, evacuate-failover is expected"
 
 
 def nested(deep: int) -> bytes:

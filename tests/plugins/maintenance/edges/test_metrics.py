@@ -37,6 +37,7 @@ def test_all_figures() -> None:
         "incidents_stuck": 1,
         "nodes_dead": 0,
         "nodes healthy": 1,
+        "nodes suspect": 0,
         "nodes ill": 1,
         "nodes silent": 1,
         "nodes refused": 1,
@@ -130,6 +131,6 @@ def test_the_page_names_all_reasons_of_refusals() -> None:
     assert {row[0] for row in rows("Reports are refused for")} == words
 
 
-@pytest.mark.parametrize("word", ["healthy", "ill", "silent", "refused", "unknown"])
+@pytest.mark.parametrize("word", ["healthy", "suspect", "ill", "silent", "refused", "unknown"])
 def test_the_page_explains_each_observation(word: str) -> None:
     assert word in {row[0] for row in rows("observation` is one of")}

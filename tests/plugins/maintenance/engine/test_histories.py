@@ -17,6 +17,7 @@ from ganeti_steward.plugins.model.task import TAG, UNTAG
 from ganeti_steward.plugins.model.world import Reported
 
 OK = diagnose("Ok")
+SUSPECT = diagnose("suspect", details="disk")
 OBJECTS = (
     diagnose("live-repair", command="fix-nic"),
     diagnose("live-repair"),
@@ -55,7 +56,7 @@ class Histories(RuleBasedStateMachine):
                 self.report(node, original)
         self.rounds(3)
 
-    @rule(node=NODE, original=st.sampled_from((*OBJECTS, OK)))
+    @rule(node=NODE, original=st.sampled_from((*OBJECTS, OK, SUSPECT)))
     def another_report(self, node: str, original: bytes) -> None:
         self.report(node, original)
         self.rounds(1)
@@ -203,6 +204,11 @@ class Histories(RuleBasedStateMachine):
                 for name in one.demoted
             }
             assert len(mine & out) <= self.cluster.config.most_waiting
+
+    @invariant()
+    def no_incident_is_about_a_suspicion(self) -> None:
+        if hasattr(self, "cluster"):
+            assert all(one.action != "suspect" for one in self.cluster.records.values())
 
     @invariant()
     def nothing_is_submitted_twice(self) -> None:

@@ -35,6 +35,14 @@ def test_fine_says_what_was_looked_at() -> None:
     )
 
 
+def test_a_suspect_node_is_nothing_to_look_at() -> None:
+    """There is nothing to be done about it; the page names it all the same."""
+    report = Reported(b'{"status":"suspect"}', "suspect", "", NOW)
+    found = verdict(seen(report), "")
+    assert (found.look, found.troubles) == ("good", ())
+    assert f"11 of 12 node agents report a healthy node, suspect: {NAME}, " in found.facts
+
+
 def test_what_is_not_read_yet_is_not_fine() -> None:
     assert verdict(Status(NOW), "").word == "Not known yet"
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from fault_world.checks import Checks
+from ganeti_steward.core.model.finding import OK, SUSPECT
 from ganeti_steward.plugins.maintenance.daemon.parts import Round
 from ganeti_steward.plugins.model.world import Observation, Refused, Reported
 
@@ -70,7 +71,8 @@ class NarratingChecks(Checks):
 def _observation(found: Observation) -> str:
     """What a poll showed, in the words of the operator's guide."""
     if isinstance(found, Reported):
-        return f"ill: {found.status}" if found.needs_repair else "healthy"
+        words = {OK: "healthy", SUSPECT: SUSPECT}
+        return words.get(found.status, f"ill: {found.status}")
     word = "refused" if isinstance(found, Refused) else "silent"
     return f"{word}: {re.sub('[0-9]+ s', '... s', found.why)}"
 
