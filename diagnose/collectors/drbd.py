@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final, NamedTuple
 
 from ganeti_steward.core import hookimpl
 from ganeti_steward.core.config.kinds import whole
-from ganeti_steward.core.model.finding import LIVE_REPAIR, OK, CheckResult, NotApplicable
+from ganeti_steward.core.model.finding import LIVE_REPAIR, OK, SUSPECT, CheckResult, NotApplicable
 from ganeti_steward.diagnose.collectors.shared import reading
 from ganeti_steward.diagnose.collectors.shared.results import (
     Fault,
@@ -134,7 +134,7 @@ class Settings(NamedTuple):
     ] = LIVE_REPAIR
     stalled_status: Annotated[
         Status, "The status when a device synchronizes, and nothing is copied any more."
-    ] = LIVE_REPAIR
+    ] = SUSPECT
     stalled_after: Annotated[
         int,
         whole(180),

@@ -9,7 +9,7 @@ from typing import Annotated, Final, NamedTuple
 
 from ganeti_steward.core import hookimpl
 from ganeti_steward.core.json_reader import printable
-from ganeti_steward.core.model.finding import LIVE_REPAIR, CheckResult, NotApplicable
+from ganeti_steward.core.model.finding import LIVE_REPAIR, OK, SUSPECT, CheckResult, NotApplicable
 from ganeti_steward.diagnose.collectors.shared.increases import DAY, Increase, increases
 from ganeti_steward.diagnose.collectors.shared.reading import (
     noting_unknowns,
@@ -51,10 +51,16 @@ class Settings(NamedTuple):
         "How many corrected errors of one module are many: errors in the last day, or a day "
         "on average since the last run.",
     ] = 1000.0
+    suspect_per_day: Annotated[
+        Figure, "How many corrected errors of one module in a day are a burst, counted likewise."
+    ] = 100.0
+    suspect_status: Annotated[
+        Status, "The status when a memory module had a burst of corrected errors, but not many."
+    ] = SUSPECT
     margin: Annotated[
         Figure,
-        "Percent of corrected-per-day; a rate below it by less than that leaves the last finding "
-        "as it is.",
+        "Percent of these limits; a rate below one by less than that leaves the last finding as it "
+        "is.",
     ] = 20.0
     repair: Repair = ""
 
@@ -115,14 +121,20 @@ class Collector(Configured[Settings]):
 
     def _check_corrected(self, module: _Counts, per_day: float, examined: Examined) -> None:
         settings = self._settings
-        limit = settings.corrected_per_day
-        many = above(per_day, limit, limit * settings.margin / 100)
-        if many and module.corrected > 0:
-            text = _text("many corrected errors", module.name)
-            examined.faults.append(Fault(settings.corrected_status, text))
-        elif many is None:
-            text = "corrected errors too near to the limit to decide"
-            examined.unknowns.append(_text(text, module.name))
+        status = settings.corrected_status
+        grades = [(settings.corrected_per_day, status, "many corrected errors")]
+        # Ok turns off both.
+        if status != OK:
+            grade = (settings.suspect_per_day, settings.suspect_status, "burst of corrected errors")
+            grades.append(grade)
+        for limit, status, what in grades:
+            reached = above(per_day, limit, limit * settings.margin / 100)
+            if reached and module.corrected > 0:
+                examined.faults.append(Fault(status, _text(what, module.name)))
+                return
+            if reached is None:
+                text = "corrected errors too near to the limit to decide"
+                examined.unknowns.append(_text(text, module.name))
 
 
 #: What is loaded: a class is made into an object.

@@ -8,7 +8,7 @@ from typing import Annotated, Final, NamedTuple
 
 from ganeti_steward.core import hookimpl
 from ganeti_steward.core.json_reader import printable
-from ganeti_steward.core.model.finding import LIVE_REPAIR, CheckResult, NotApplicable
+from ganeti_steward.core.model.finding import LIVE_REPAIR, SUSPECT, CheckResult, NotApplicable
 from ganeti_steward.diagnose.collectors.shared.reading import noting_unknowns, number_of
 from ganeti_steward.diagnose.collectors.shared.results import (
     Fault,
@@ -66,6 +66,10 @@ class Settings(NamedTuple):
         LIVE_REPAIR
     )
     full_status: Annotated[Status, "The status when a filesystem is full."] = LIVE_REPAIR
+    logs: Annotated[
+        tuple[str, ...], "Mount points of filesystems with logs only, as shell patterns."
+    ] = ("/var/log", "/var/log/*")
+    logs_full_status: Annotated[Status, "The status when one of logs is full."] = SUSPECT
     repair: Repair = ""
 
 
@@ -118,12 +122,16 @@ class Collector(Configured[Settings]):
                     faults.append(Fault(settings.read_only_status, "read-only"))
             else:
                 # What cannot be written to is in no need of room.
-                self._check_room(machine.space(point), faults, unknowns)
+                self._check_room(point, machine.space(point), faults, unknowns)
         yield from check_results(f"{NAME}:{printable(point)}", faults, unknowns, settings.repair)
 
-    def _check_room(self, space: Space, faults: list[Fault], unknowns: list[str]) -> None:
+    def _check_room(
+        self, point: str, space: Space, faults: list[Fault], unknowns: list[str]
+    ) -> None:
         """Add the faults of a full filesystem; unknown where it is too close to decide."""
         settings = self._settings
+        logs = matches(point, settings.logs)
+        status = settings.logs_full_status if logs else settings.full_status
         amounts = (
             ("blocks", space.size, space.available, settings.blocks_full),
             ("inodes", space.files, space.files_free, settings.inodes_full),
@@ -137,7 +145,7 @@ class Collector(Configured[Settings]):
                 continue
             full = above(100 - 100 * free / size, limit, settings.margin)
             if full:
-                faults.append(Fault(settings.full_status, f"full: {what}"))
+                faults.append(Fault(status, f"full: {what}"))
             elif full is None:
                 unknowns.append(f"too near to the limit of {what} to decide")
 

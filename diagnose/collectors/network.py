@@ -13,7 +13,7 @@ from typing import Annotated, Final, NamedTuple
 
 from ganeti_steward.core import hookimpl
 from ganeti_steward.core.json_reader import printable
-from ganeti_steward.core.model.finding import LIVE_REPAIR, CheckResult, NotApplicable
+from ganeti_steward.core.model.finding import LIVE_REPAIR, OK, SUSPECT, CheckResult, NotApplicable
 from ganeti_steward.diagnose.collectors.shared import reading, thresholds
 from ganeti_steward.diagnose.collectors.shared.increases import DAY, Increase, increases
 from ganeti_steward.diagnose.collectors.shared.results import (
@@ -84,6 +84,14 @@ class Settings(NamedTuple):
         thresholds.Status,
         "The status when a link exceeds carrier-changes-per-day or crc-errors-per-day.",
     ] = LIVE_REPAIR
+    suspect_changes_per_day: Annotated[
+        thresholds.Count,
+        "How often a link may come or go in a day and not be suspect; 0 for any number.",
+    ] = 4
+    suspect_status: Annotated[
+        thresholds.Status,
+        "The status when a link exceeds suspect-changes-per-day, but not carrier-changes-per-day.",
+    ] = SUSPECT
     repair: thresholds.Repair = ""
 
 
@@ -157,12 +165,16 @@ class Collector(thresholds.Configured[Settings]):
         """What the counters of links have counted since earlier runs, by interface."""
         settings, counts = self._settings, dict[str, int]()
         links = {name: Examined([], []) for name in links}
+        unstable, soft = settings.unstable_status, settings.suspect_status
+        # Ok turns off the whole kind.
+        flaps = 0 if unstable == OK else settings.suspect_changes_per_day
         checks = (
-            (_CARRIER_CHANGES, settings.carrier_changes_per_day, "link comes and goes"),
-            (_CRC_ERRORS, settings.crc_errors_per_day, "CRC errors"),
+            (_CARRIER_CHANGES, settings.carrier_changes_per_day, unstable, "link comes and goes"),
+            (_CARRIER_CHANGES, flaps, soft, "link flaps"),
+            (_CRC_ERRORS, settings.crc_errors_per_day, unstable, "CRC errors"),
         )
         for name, examined in links.items():
-            for file, limit, _ in checks:
+            for file, limit, *_ in checks:
                 with reading.noting_unknowns(examined.unknowns), suppress(FileNotFoundError):
                     if limit:
                         path = f"{_INTERFACES}/{name}/{file}"
@@ -172,12 +184,15 @@ class Collector(thresholds.Configured[Settings]):
         with reading.noting_unknowns(unknowns):
             lately = increases(machine, NAME, counts)
         for name, examined in links.items():
-            for file, limit, text in checks:
-                if f"{name} {file}" in counts:
-                    examined.unknowns.extend(unknowns)
+            found: set[str] = set()
+            for file, limit, status, text in checks:
                 since = lately.get(f"{name} {file}")
-                if since and since.by * DAY / max(since.seconds, DAY) > limit:
-                    examined.faults.append(Fault(settings.unstable_status, text))
+                per_day = since.by * DAY / max(since.seconds, DAY) if since else 0.0
+                if limit and per_day > limit and file not in found:
+                    found.add(file)
+                    examined.faults.append(Fault(status, text))
+            if any(f"{name} {file}" in counts for file, *_ in checks):
+                examined.unknowns.extend(unknowns)
         return links
 
     def _check_bond(self, machine: Machine, bond: Interface, faults: list[Fault]) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from enum import IntFlag
 from typing import Annotated, Any, Final, NamedTuple
 
-from ganeti_steward.core.model.finding import LIVE_REPAIR, OK
+from ganeti_steward.core.model.finding import LIVE_REPAIR, OK, SUSPECT
 from ganeti_steward.diagnose.collectors.shared.reading import (
     MissingData,
     member,
@@ -29,6 +29,9 @@ _COUNTS: Final[Mapping[int, tuple[str, str, tuple[str, ...]]]] = {
     187: ("reported errors", "reported", ("Reported_Uncorrect", "Uncorrectable_Error_Cnt")),
     188: ("timeouts", "timeouts", ("Command_Timeout",)),
 }
+
+#: Those of them of which the first one already makes a disk suspect.
+_SUSPECT: Final = frozenset(("reallocated", "pending", "uncorrectable", "reported"))
 
 #: Holds three counts of 16 bits, the lowest that of all timeouts; where smartctl does not know
 #: the disk it prints one large number.
@@ -107,6 +110,14 @@ class Settings(NamedTuple):
     reported_status: Annotated[Status, "The status when a disk exceeds reported-above."] = (
         LIVE_REPAIR
     )
+    suspect_above: Annotated[
+        Count,
+        "Sectors of each of these three kinds, and reported errors, that an ATA disk may have and "
+        "not be suspect.",
+    ] = 0
+    suspect_status: Annotated[
+        Status, "The status when a disk exceeds suspect-above, and none of these other limits."
+    ] = SUSPECT
     timeouts_above: Annotated[
         Count, "Commands an ATA disk may have given up; a bad cable is enough."
     ] = 100
@@ -181,10 +192,16 @@ class Exit(IntFlag):
 
 
 def _exceeding(count: int, key: str, what: str, settings: Settings) -> Iterator[Fault]:
-    """The fault of a count above the threshold ``KEY_above``."""
-    limit = getattr(settings, f"{key}_above")
-    if count > limit:
-        yield Fault(getattr(settings, f"{key}_status"), f"more than {limit} {what}")
+    """The fault of a count above the threshold ``KEY_above``, or above that of suspect disks."""
+    status = getattr(settings, f"{key}_status")
+    grades = [(getattr(settings, f"{key}_above"), status)]
+    # Ok turns off the whole kind.
+    if key in _SUSPECT and status != OK:
+        grades.append((settings.suspect_above, settings.suspect_status))
+    for limit, grade in grades:
+        if count > limit:
+            yield Fault(grade, f"more than {limit} {what}")
+            return
 
 
 def _wear_faults(used: list[int], settings: Settings) -> Iterator[Fault]:

@@ -48,7 +48,7 @@ def test_what_it_must_not_say(site: Site) -> None:
     machine = RecordedMachine(site.path, commands={"acmecli show": {"output": "broken"}})
     _, result = results_of("acme", machine)
     assert isinstance(result, Unknown)
-    assert "'broken' (known: Ok, live-repair, " in result.reason
+    assert "'broken' (known: Ok, suspect, live-repair, " in result.reason
     (result,) = results_of("nosuch", machine)
     assert "neither a module nor an entry point" in result.reason
 

@@ -13,7 +13,7 @@ from collected import made
 from paths import DOCS
 
 from ganeti_steward.core.builtins import COLLECTORS
-from ganeti_steward.core.model.finding import LIVE_REPAIR, OK
+from ganeti_steward.core.model.finding import LIVE_REPAIR, OK, SUSPECT
 from ganeti_steward.diagnose.collectors.ipmi import BROKEN
 from ganeti_steward.diagnose.collectors.kernel import KINDS
 
@@ -54,7 +54,7 @@ def test_statuses(name: str) -> None:
     # Nothing escalates by itself, and each status is one of a fault's.
     for key, value in some(defaults(name).items()):
         if key.endswith("status"):
-            assert value in (OK, LIVE_REPAIR)
+            assert value in (OK, SUSPECT, LIVE_REPAIR)
             assert f"| `{key}` |" in SECTIONS.get(name, ""), (
                 f"docs/reference/collectors-host.md, {name}: no fault has {key}"
             )

@@ -21,7 +21,7 @@ class Fault(NamedTuple):
     text: str
     """the same words as long as it is the same fault: no figures, no times"""
     physical_volumes: tuple[str, ...] = ()
-    """those of LVM that fail with it, as ``pvs`` names them, sorted"""
+    """those of LVM that fail with it, as ``pvs`` names them, sorted; not kept of suspect ones"""
 
 
 class Examined(NamedTuple):
@@ -69,10 +69,9 @@ def unknown_if_unreadable(source: str) -> Callable[[_Hook], _Hook]:
 
 
 def _details(fault: Fault) -> dict[str, Any]:
-    volumes = (
-        {finding.PHYSICAL_VOLUMES: list(fault.physical_volumes)} if fault.physical_volumes else {}
-    )
-    return {"faults": [fault.text], **volumes}
+    if fault.status == finding.SUSPECT or not fault.physical_volumes:
+        return {"faults": [fault.text]}
+    return {"faults": [fault.text], finding.PHYSICAL_VOLUMES: list(fault.physical_volumes)}
 
 
 def above(value: float, limit: float, margin: float) -> bool | None:

@@ -55,7 +55,7 @@ def check(front: Front, what: str) -> tuple[int, list[str]]:
             '{"status":"Broken","status":"ok"}',
             [
                 "the key 'status' is there twice",
-                "status: one of Ok, live-repair, evacuate, evacuate-failover is expected, "
+                "status: one of Ok, suspect, live-repair, evacuate, evacuate-failover is expected, "
                 "found the text 'ok'",
             ],
         ),

@@ -174,7 +174,8 @@ def later(hours: float, kept: dict[str, bytes], **counters: str | None) -> Recor
 @pytest.mark.parametrize(
     ("counter", "quiet", "many", "text"),
     [
-        ("carrier_changes", "420\n", "421\n", "link comes and goes"),
+        ("carrier_changes", "404\n", "405\n", "link flaps"),
+        ("carrier_changes", "404\n", "421\n", "link comes and goes"),
         ("rx_crc_errors", "91000\n", "91001\n", "CRC errors"),
     ],
 )
@@ -186,6 +187,10 @@ def test_counters_of_a_day(counter: str, quiet: str, many: str, text: str) -> No
     bad = later(5004, kept, **{counter: many})
     assert faults(collect("network", bad)) == {"network:eno3": [text]}
     assert not faults(collect("network", bad, unstable_status="Ok"))
+    soft = collect("network", bad, suspect_status="Ok", suspect_changes_per_day=0)
+    assert bool(faults(soft)) == (text != "link flaps")
+    (status,) = (one.status for one in collect("network", bad) if faults([one]))
+    assert status == ("suspect" if text == "link flaps" else "live-repair")
     # No more of them in the next day.
     assert not faults(collect("network", later(5030, kept, **{counter: many})))
 

@@ -79,8 +79,8 @@ ENDINGS = {
     ),
     "unknown status": (
         """echo '{"status":"broken"}'""",
-        "printed no diagnose object: status: one of Ok, live-repair, evacuate, evacuate-failover "
-        "is expected, found the text 'broken'",
+        "printed no diagnose object: status: one of Ok, suspect, live-repair, evacuate, "
+        "evacuate-failover is expected, found the text 'broken'",
     ),
     "bad command": (
         """echo '{"status":"live-repair","command":"../swap"}'""",

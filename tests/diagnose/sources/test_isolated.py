@@ -75,11 +75,13 @@ def test_standard_error_is_logged(caplog: pytest.LogCaptureFixture) -> None:
         (Finding(None, "Ok"), "reports for None, not for itself"),  # type: ignore[arg-type]
         (
             Finding("smart", "ok"),
-            "gives 'smart' the status 'ok' (known: Ok, live-repair, evacuate, evacuate-failover)",
+            "gives 'smart' the status 'ok' (known: Ok, suspect, live-repair, "
+            "evacuate, evacuate-failover)",
         ),
         (
             Finding("smart", 3),  # type: ignore[arg-type]
-            "gives 'smart' the status 3 (known: Ok, live-repair, evacuate, evacuate-failover)",
+            "gives 'smart' the status 3 (known: Ok, suspect, live-repair, "
+            "evacuate, evacuate-failover)",
         ),
         (
             Finding("smart", "live-repair", "/bin/sh"),

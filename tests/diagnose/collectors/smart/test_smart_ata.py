@@ -35,18 +35,21 @@ def test_counters_do_not_creep(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("number", "count", "settings", "expected"),
     [
-        (5, 100, {}, []),
+        (5, 100, {}, ["more than 0 reallocated sectors"]),
         (5, 101, {}, ["more than 100 reallocated sectors"]),
-        (5, 101, {"reallocated_above": 101}, []),
+        (5, 101, {"reallocated_above": 101}, ["more than 0 reallocated sectors"]),
         (5, 1, {"reallocated_above": 0}, ["more than 0 reallocated sectors"]),
         (5, 101, {"reallocated_status": "Ok"}, []),
-        (197, 10, {}, []),
+        (197, 10, {}, ["more than 0 pending sectors"]),
+        (197, 10, {"suspect_above": 10}, []),
+        (197, 10, {"suspect_status": "Ok"}, []),
         (197, 11, {}, ["more than 10 pending sectors"]),
         (198, 11, {}, ["more than 10 uncorrectable sectors"]),
         (198, 11, {"uncorrectable_status": "Ok"}, []),
         (10, 5, {}, []),
         (10, 6, {}, ["more than 5 failed starts"]),
-        (187, 10, {}, []),
+        (187, 10, {}, ["more than 0 reported errors"]),
+        (187, 0, {}, []),
         (187, 11, {}, ["more than 10 reported errors"]),
         (188, 100, {}, []),
         (188, 101, {}, ["more than 100 timeouts"]),
@@ -141,7 +144,9 @@ def test_names_of_reported_errors(tmp_path: Path, name: str, expected: list[str]
 def test_the_count_without_what_the_disk_keeps_beside_it(tmp_path: Path) -> None:
     answer = document("healthy", "sda")
     row(answer, 5)["raw"] = {"value": 7 + (3 << 32), "string": "7 (0 3)"}
-    assert fine(collect("smart", asking(tmp_path, answer))) == [f"smart:{HDD}"]
+    machine = asking(tmp_path, answer)
+    assert fine(collect("smart", machine, suspect_above=7)) == [f"smart:{HDD}"]
+    assert faults(collect("smart", machine, suspect_above=6))
 
 
 @pytest.mark.parametrize(
