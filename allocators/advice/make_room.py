@@ -28,7 +28,7 @@ from ganeti_steward.allocators.advice.screen import Screen
 from ganeti_steward.allocators.capacity.sizes import changed
 from ganeti_steward.allocators.moves.best_move import BestMoveSearch, MoveChoice, MoveTask
 from ganeti_steward.allocators.rules import move_kinds as kinds
-from ganeti_steward.allocators.rules.candidates import Terms, terms_of
+from ganeti_steward.allocators.rules.candidates import Terms, suspects_last, terms_of
 from ganeti_steward.allocators.score.global_n1 import CapacityTest
 from ganeti_steward.allocators.score.plan_score import PlanScore
 from ganeti_steward.allocators.state.state import Resident, State
@@ -166,7 +166,7 @@ class _Search:
             return []
         resident = state.resident(instance.name)
         try:
-            terms = terms_of(state.frame, instance, self._rules)
+            terms = suspects_last(state.frame, terms_of(state.frame, instance, self._rules))
         except PluginError:
             return []
         left, task = state.removed(resident), _task(state, resident, terms)

@@ -52,6 +52,8 @@ class GroupModel:
         self.kind: Ints = frame.exclusive[nodes].astype(np.int64)
         """nodes: 1 with dedicated spindles, else 0"""
         self.usable: Mask = frame.usable[nodes]
+        self.takes: Mask = self.usable & ~frame.suspect[nodes]
+        """nodes: whether balancing may move anything there"""
         self.live: Mask = np.array([frame.cluster.nodes[i].live for i in nodes.tolist()])
         self.all_usable = bool(self.usable.all())
         self.online = max(int(self.usable.sum()), 1)

@@ -58,7 +58,7 @@ class Legality:
         """Whether an instance on external storage may go to a node."""
         model = self._model
         p = model.primary[g]
-        legal: Mask = self._primary_fits(g, t, self._leaves(p)) & model.usable[t] & (t != p)
+        legal: Mask = self._primary_fits(g, t, self._leaves(p)) & model.takes[t] & (t != p)
         legal &= self._accepted(p, t)
         if not self._request.instance_moves:
             legal &= False
@@ -84,7 +84,7 @@ class Legality:
         if kind is kinds.FAILOVER:
             over: Mask = self._failover_fits(g) & migrates
             return over
-        legal: Mask = model.usable[t] & (t != p) & (t != s) & request.disk_moves
+        legal: Mask = model.takes[t] & (t != p) & (t != s) & request.disk_moves
         if kind is kinds.REPLACE_SECONDARY:
             legal &= self._has_source(g, p) & self._secondary_fits(g, t, p, dead_s)
             return legal
@@ -230,7 +230,7 @@ class Legality:
             hard, soft = hard | announced, soft | announced
         if model.kept is not None:
             soft &= self._leaves_memory(g, s, free - use, free, needed)
-        hard &= model.usable[s] & self._accepted(p, s)
+        hard &= model.takes[s] & self._accepted(p, s)
         soft &= self._has_spindles(s) & self._has_spindles(p)
         soft &= figures.vcpus[g] <= model.vcpu_slack[s]
         soft &= figures.memory[g] < model.free_all[s]

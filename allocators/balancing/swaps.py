@@ -75,7 +75,7 @@ class Swaps:
         model, figures = self._model, self._model.figures
         (p, s, r), (q, u, reserve) = self._homes(instances), self._homes(others)
         legal = figures.drbd[instances] & figures.drbd[others] & (s != u) & (u != p) & (s != q)
-        legal &= model.usable[s] & model.usable[u]
+        legal &= model.takes[s] & model.takes[u]
         same = q == p
         at_s = model.reserve_changed(s, p, -r + same * reserve, q, reserve)
         at_u = model.reserve_changed(u, q, -reserve + same * r, p, r)
@@ -94,7 +94,7 @@ class Swaps:
         (p, s, r), (q, u, reserve) = self._homes(instances), self._homes(others)
         less = figures.use[instances] - figures.use[others]
         first, second = figures.drbd[instances], figures.drbd[others]
-        legal = (p != q) & model.usable[p] & model.usable[q] & (q != s) & (u != p)
+        legal = (p != q) & model.takes[p] & model.takes[q] & (q != s) & (u != p)
         if not self._request.disk_moves:
             legal &= ~first & ~second
         free_p, free_q = model.free[p] + less, model.free[q] - less
@@ -124,7 +124,7 @@ class Swaps:
         (p, s, r), (q, u, reserve) = self._homes(instances), self._homes(others)
         use = figures.use[instances]
         legal = figures.drbd[instances] & figures.drbd[others] & (p != u) & (u != s) & (p != q)
-        legal &= model.usable[p] & model.usable[u]
+        legal &= model.takes[p] & model.takes[u]
         free_p, free_u = model.free[p] + use, model.free[u] - use
         at_p = model.reserve_changed(p, q, reserve, q, reserve)
         at_u = model.reserve_changed(u, q, -reserve, q, -reserve)

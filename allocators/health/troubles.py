@@ -69,6 +69,7 @@ KINDS: Final = {
         WARNING, "instance has an unusable secondary", "instances have an unusable secondary"
     ),
     "silent": Kind(WARNING, "node does not report", "nodes do not report"),
+    "suspect": Kind(ADVICE, "node is used after others", "nodes are used after others"),
     "no-disk-figures": Kind(
         WARNING, "node does not report its disk", "nodes do not report their disk"
     ),
@@ -333,6 +334,8 @@ def _silent(facts: GroupFacts) -> Iterator[Trouble]:
     ]
     yield Trouble("silent", _items(node.name for node in silent))
     yield Trouble("no-disk-figures", _items(node.name for node in without))
+    suspect = (node for node in facts.nodes if node.suspect and node.usable)
+    yield Trouble("suspect", tuple(Item(node.name, detail=node.suspect) for node in suspect))
 
 
 def _volume_groups(facts: GroupFacts) -> Iterator[Trouble]:

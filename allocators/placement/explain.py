@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ganeti_steward.allocators.placement.info import disk_note, group_refusal
+from ganeti_steward.allocators.placement.info import group_refusal, last_notes
 from ganeti_steward.allocators.rules.candidates import Verdicts, secondary_verdicts
 from ganeti_steward.allocators.rules.groups import takes_instances
 from ganeti_steward.allocators.score.score import Scorer
@@ -28,14 +28,14 @@ SHOWN_PLACES: Final = 5
 
 def explain(placement: Placement) -> Explanation:
     """Everything that was tried for one instance."""
-    note = disk_note(placement.state.frame, placement.demand.instance).strip(" ()")
+    notes = last_notes(placement.state.frame, placement.demand.instance)
     return Explanation(
         instance=placement.demand.instance.name,
         wanted=wanted(placement.demand),
         chosen=placement.nodes(),
         score_before=Scorer(placement.state, placement.scope).score,
         groups=tuple(_group(placement, trial) for trial in placement.trials),
-        notes=tuple(text for text in (placement.fault, note) if text),
+        notes=tuple(text for text in (placement.fault, *(one[2:-1] for one in notes)) if text),
     )
 
 

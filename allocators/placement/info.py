@@ -54,7 +54,7 @@ def refusal_text(placement: Placement) -> str:
 
 
 def refusal_reasons(placement: Placement) -> str:
-    """The same without the note on disk figures."""
+    """The same without the notes on nodes that are used last."""
     if placement.fault:
         return placement.fault
     groups = placement.state.frame.cluster.groups
@@ -74,12 +74,29 @@ def _note(placement: Placement) -> str:
 
 
 def disk_note(frame: Frame, instance: Instance) -> str:
-    """A note when disk space could not be checked although an instance needs it."""
-    return usual_note(frame, instance) + pools_note(frame, instance)
+    """Notes on nodes that are used last: suspect ones, and where disk space was not checked."""
+    return "".join(last_notes(frame, instance))
 
 
-def pools_note(frame: Frame, instance: Instance) -> str:
-    """The same for volume groups apart from the cluster's."""
+def last_notes(frame: Frame, instance: Instance) -> tuple[str, ...]:
+    """The same, each by itself; empty for what there is nothing to say about."""
+    return usual_note(frame, instance), _pools_note(frame, instance), _suspect_note(frame)
+
+
+def last_note(frame: Frame, instance: Instance) -> str:
+    """The same without the cluster's volume group."""
+    return _pools_note(frame, instance) + _suspect_note(frame)
+
+
+def _suspect_note(frame: Frame) -> str:
+    """Which nodes are suspect, and why; those that take nothing left out."""
+    nodes = [frame.cluster.nodes[at] for at in np.flatnonzero(frame.suspect & frame.usable)]
+    found = [f"{node.name}, which {node.suspect}" for node in nodes]
+    return f" (used last: {few(found, _NAMED, '; ')})" if found else ""
+
+
+def _pools_note(frame: Frame, instance: Instance) -> str:
+    """A note when the free space of volume groups apart from the cluster's is not known."""
     unknown = np.flatnonzero(frame.pools_unknown & frame.usable).tolist()
     if not instance.elsewhere or not unknown:
         return ""
@@ -90,7 +107,7 @@ def pools_note(frame: Frame, instance: Instance) -> str:
 
 
 def usual_note(frame: Frame, instance: Instance) -> str:
-    """The same for the cluster's volume group."""
+    """The same for the cluster's own."""
     if not any(i.local for i in (instance, *frame.cluster.instances)):
         return ""
     if not frame.disk_known:

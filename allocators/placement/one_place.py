@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from ganeti_steward.allocators.placement.info import pools_note, refusal_text, success_text
+from ganeti_steward.allocators.placement.info import last_note, refusal_text, success_text
 from ganeti_steward.allocators.placement.placing import Placement, Placer, PlaceSearch
 from ganeti_steward.allocators.rules.candidates import (
     Terms,
     doubted,
+    kept_for_last,
     move_verdicts,
     secondary_verdicts,
     stay_verdicts,
     terms_of,
-    unknown_last,
 )
 from ganeti_steward.allocators.rules.checks import stays_text
 from ganeti_steward.allocators.score.global_n1 import CapacityTest
@@ -140,7 +140,7 @@ def relocate(
         context,
         placement,
         lambda nodes: [nodes[-1]],
-        lambda placed: f"success{pools_note(placed.state.frame, placed.demand.instance)}",
+        lambda placed: f"success{last_note(placed.state.frame, placed.demand.instance)}",
     )
 
 
@@ -160,7 +160,7 @@ def place_elsewhere(
     demand = resident.demand
     if demand.instance.local and request.disk_space is not None:
         demand = demand._replace(disk=request.disk_space - sum(demand.elsewhere.values()))
-    terms = unknown_last(state.frame, instance, terms)
+    terms = kept_for_last(state.frame, instance, terms)
     leave = _leave_secondary if demand.drbd else _leave_primary
     return leave(state, resident, demand, terms, kind)
 

@@ -201,10 +201,13 @@ def _choose(state: State, trials: tuple[GroupTrial, ...], *, any_policy: bool) -
     """By alloc_policy, then score; the last group by name wins ties (allocation 7)."""
     groups = state.frame.cluster.groups
 
-    def rank(trial: GroupTrial) -> tuple[int, tuple[int, ...], float, int]:
+    def rank(trial: GroupTrial) -> tuple[int, int, tuple[int, ...], float, int]:
         assert trial.best is not None
         policy = 0 if any_policy else ALLOC_POLICIES.index(groups[trial.group].alloc_policy)
-        return policy, trial.best.metric, trial.best.score, -trial.group
+        # A score has the price of suspect nodes in it.
+        nodes = [node for node in trial.best.nodes if node >= 0 and trial.best.metric]
+        suspects = int(state.frame.suspect[nodes].sum()) if nodes else 0
+        return policy, suspects, trial.best.metric, trial.best.score, -trial.group
 
     usable = [
         trial

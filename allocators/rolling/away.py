@@ -232,13 +232,14 @@ class Away(NamedTuple):
         return load.changed(Placed(member, target))
 
     def _place(self, load: Load, member: Member, gone: list[int], *, tight: bool) -> Placed:
-        """Where most memory is left; ``tight``: where least is."""
+        """Where most memory is left, on suspect nodes last; ``tight``: where least is."""
         room = self.fleet.state.now[quantity.UNALLOCATED] - load.memory
         may = self.fleet.allowed(member).copy()
         may[gone] = False
         may &= ~load.full(self.fleet, member)
         fits = may & load.fits(self.fleet, member)
-        targets = np.flatnonzero(fits)
+        well = fits & ~self.fleet.state.frame.suspect
+        targets = np.flatnonzero(well if well.any() else fits)
         if not len(targets):
             raise _NoRoom(obstacles.no_place(self.fleet, member, may, room))
         rooms = room[targets]

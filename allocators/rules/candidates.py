@@ -119,11 +119,17 @@ def doubted(frame: Frame, instance: Instance, terms: Terms) -> Terms:
     """The same, with copies on nodes with unsure disk figures only where no other node fits."""
     if instance.local and frame.doubtful.any():
         terms = used_last(frame, terms, frame.doubtful, "its disk figures are doubtful")
-    return unknown_last(frame, instance, terms)
+    return kept_for_last(frame, instance, terms)
 
 
-def unknown_last(frame: Frame, instance: Instance, terms: Terms) -> Terms:
-    """The same for nodes of which no volume group is known apart from the cluster's."""
+def suspects_last(frame: Frame, terms: Terms) -> Terms:
+    """The same for suspect nodes alone."""
+    return used_last(frame, terms, frame.suspect, "it is suspect") if frame.suspect.any() else terms
+
+
+def kept_for_last(frame: Frame, instance: Instance, terms: Terms) -> Terms:
+    """The same for suspect nodes, and those of which only the cluster's volume group is known."""
+    terms = suspects_last(frame, terms)
     unknown = frame.pools_unknown
     if not instance.elsewhere or not unknown.any():
         return terms

@@ -62,7 +62,11 @@ class DedicatedPlaces:
             self.count = len(self._places)
         else:
             self._add_pairs(nodes, losses, before)
-        self._places.sort()
+        late = state.frame.suspect
+        if late.any():
+            self._places.sort(key=lambda place: (_suspects(late, place), place))
+        else:
+            self._places.sort()
 
     def _add_pairs(self, nodes: list[Ints], losses: list[Ints], before: Ints) -> None:
         state = self._state
@@ -84,7 +88,7 @@ class DedicatedPlaces:
             mine = second[fits]
             self.count += len(mine)
             # No capacity test follows, so only the first few are ever used.
-            order = np.lexsort((-mine, *total[::-1]))[:_KEPT]
+            order = np.lexsort((-mine, *total[::-1], state.frame.suspect[mine]))[:_KEPT]
             self._places += [
                 (tuple(total[:, at].tolist()), -primary, -int(mine[at])) for at in order.tolist()
             ]
@@ -93,6 +97,12 @@ class DedicatedPlaces:
         """By the metric; among equals the last node (or pair) by name first."""
         for metric, primary, secondary in self._places:
             yield RankedPlace(0.0, -primary, -secondary, metric)
+
+
+def _suspects(suspect: Mask, place: tuple[tuple[int, ...], int, int]) -> int:
+    """How many nodes of a place are suspect."""
+    _, primary, secondary = place
+    return int(suspect[-primary]) + (secondary <= 0 and int(suspect[-secondary]))
 
 
 def _left(frame: Frame, role: Verdicts) -> Ints:

@@ -224,6 +224,8 @@ class Frame(NamedTuple):
     """whether each instance with local storage gives its dedicated spindles, if nodes have any"""
     doubtful: Mask
     """nodes: that report less disk in use than their drbd and plain instances take"""
+    suspect: Mask
+    """nodes: whether other nodes are used first, see `Node.suspect`"""
     pools: tuple[str, ...]
     """the volume groups that nodes or instances have apart from the cluster's; none where no node's
     figures of them are known"""

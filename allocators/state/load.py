@@ -143,6 +143,7 @@ def _frame(cluster: Cluster, rules: TagRules, known: bool, doubtful: Mask, pools
         spindles_known=not exclusive.any()
         or all(not one.local or one.spindles is not None for one in cluster.instances),
         doubtful=doubtful,
+        suspect=_mask(bool(node.suspect) for node in nodes),
         pools=pools.names,
         pools_used=pools.used,
         pools_unknown=_mask(node.live and node.volume_groups is None for node in nodes),

@@ -1,7 +1,8 @@
-"""Volume groups other than the cluster's, and which disks lie there: what Ganeti does not send.
+"""What Ganeti does not send: further volume groups, which disks lie there, and suspect nodes.
 
-The maintenance daemon or a command keeps both in a file on the master: figures of nodes from their
-reports or from a job, and the places of disks from Ganeti's configuration.
+The maintenance daemon keeps them in a file on the master: figures and suspicions of nodes from
+their reports, and the places of disks from Ganeti's configuration.  A command reads the figures by
+a job.
 """
 
 from __future__ import annotations
@@ -42,6 +43,15 @@ class NodeGroups(NamedTuple):
     """name -> space; the cluster's own group included"""
 
 
+class Suspicion(NamedTuple):
+    """What a node reports to be wrong with it."""
+
+    at: int
+    """when it was reported, s since the epoch"""
+    why: str
+    """a predicate: ``reports suspect: ...``; empty: nothing is wrong"""
+
+
 class KeptGroups(NamedTuple):
     """What the file holds."""
 
@@ -50,18 +60,28 @@ class KeptGroups(NamedTuple):
     volume_group: str
     """the cluster's own; empty where it has none"""
     max_age: float
-    """seconds for which figures of nodes are used"""
+    """seconds for which figures and suspicions of nodes are used"""
     nodes: Mapping[str, NodeGroups]
     """by name, those whose figures are known"""
     disks: Mapping[str, tuple[Place, ...]]
     """name of an instance -> its disks, where one lies outside of the cluster's own group"""
     metadata_group: str = ""
     """where the metadata of new drbd disks lie that name no group; empty: in the cluster's own"""
+    suspects: Mapping[str, Suspicion] = {}
+    """by name, the nodes with which something is wrong"""
 
     def current(self, node: str, now: float) -> NodeGroups | None:
         """The groups of a node; None where they are not known, or too old at ``now`` (s)."""
         found = self.nodes.get(node)
-        return found if found and -_AHEAD <= now - found.at <= self.max_age else None
+        return found if found and self._is_current(found.at, now) else None
+
+    def suspected(self, now: float) -> dict[str, str]:
+        """Name of a suspect node -> why; nothing is known of one whose report is too old."""
+        found = self.suspects.items()
+        return {name: one.why for name, one in found if self._is_current(one.at, now)}
+
+    def _is_current(self, at: int, now: float) -> bool:
+        return -_AHEAD <= now - at <= self.max_age
 
 
 _log = logging.getLogger(__name__)
@@ -109,29 +129,51 @@ def completed(
 ) -> dict[str, Any]:
     """A parsed message with what is kept of its cluster; ``now``: s since the epoch.
 
-    It is the same object where all disks lie in the cluster's own group, those that the request
-    names included.  What cannot be read is logged and counts as unknown.
+    It is the same object where no node is suspect and all disks lie in the cluster's own group,
+    those that the request names included.  What cannot be read is logged and counts as unknown.
     """
     try:
         data = _content(path)
-        kept = _kept(data) if _concerns(data, message) else None
+        mine = _is_about(data, message)
+        groups = mine and _concerns(data, message)
+        kept = _kept(data) if groups or (mine and data.get("suspects")) else None
     except FileNotFoundError:
         return message
     except (OSError, ValueError) as err:
-        _log.warning("volume groups are not known: %s: %s", path, reason_of(err))
+        _log.warning("volume groups and suspect nodes are not known: %s: %s", path, reason_of(err))
         return message
-    return _completed(kept, message, now) if kept else message
+    if kept is None:
+        return message
+    suspects = kept.suspected(now)
+    message = _completed(kept, message, now) if groups else message
+    return _with_suspects(message, suspects) if suspects else message
 
 
-def _concerns(data: Any, message: Mapping[str, Any]) -> bool:
-    """Whether the message lacks something of this; raises ValueError for what is not ours.
+def _with_suspects(message: dict[str, Any], suspects: Mapping[str, str]) -> dict[str, Any]:
+    """The message with the nodes that are suspect; the same object where it has none of them."""
+    nodes = message.get("nodes")
+    if not isinstance(nodes, dict):
+        return message
+    noted = {
+        name: {**nodes[name], "suspect": why}
+        for name, why in suspects.items()
+        if isinstance(nodes.get(name), dict)
+    }
+    return {**message, "nodes": nodes | noted} if noted else message
+
+
+def _is_about(data: Any, message: Mapping[str, Any]) -> bool:
+    """Whether it is about the cluster of the message; raises ValueError for what is not ours."""
+    if not isinstance(data, dict) or not isinstance(data.get("cluster"), str):
+        raise ValueError("it does not name its cluster")
+    return bool(data["cluster"] == message.get("cluster_name"))
+
+
+def _concerns(data: Mapping[str, Any], message: Mapping[str, Any]) -> bool:
+    """Whether the message lacks something of volume groups.
 
     Most do not, so that little is read.
     """
-    if not isinstance(data, dict) or not isinstance(data.get("cluster"), str):
-        raise ValueError("it does not name its cluster")
-    if data["cluster"] != message.get("cluster_name"):
-        return False
     # What is read live is for options that name a group, too.
     live = "request" not in message
     return (

@@ -157,6 +157,9 @@ class Node(NamedTuple):
     """figures it should have reported and did not, by their keys in Ganeti's message"""
     volume_groups: Mapping[str, VolumeGroup] | None = None
     """by name, those apart from the cluster's; None: not known"""
+    suspect: str = ""
+    """why other nodes are used first, as a predicate: "reports suspect: ..."; empty: they are not,
+    or it is not known"""
     sent: Sent = Sent()
     """everything that was sent of it"""
 

@@ -172,6 +172,7 @@ def _node(section: Section, top: Section) -> Node:
         free_spindles=free_spindles,
         missing=missing,
         volume_groups=_volume_groups(section) if live else None,
+        suspect=section.optional_text("suspect") or "",
         sent=Sent(section.data),
     )
     return _cleared(node) if missing else node

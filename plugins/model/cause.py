@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from ganeti_steward.core.json_reader import printable
+from ganeti_steward.core.model.finding import OK
 from ganeti_steward.plugins.model.kept_object import beginning_of
 
 #: Characters of the text of one finding.
 _LONGEST: Final = 100
+
+#: Characters of a suspicion: it becomes part of answers to Ganeti.
+_SUSPICION: Final = 200
+
+#: Sources of the collector ganeti that are about the cluster, and say nothing of the master itself.
+_OF_THE_CLUSTER: Final = re.compile(r"ganeti:(watcher|queue|.*\.pem)")
 
 
 def cause(found: Mapping[str, Any]) -> str:
@@ -25,6 +34,19 @@ def cause(found: Mapping[str, Any]) -> str:
     text, more = _shortened(_text(first.get("details"))), len(findings) - 1
     named = f"{first['source']}: {text}" if text else str(first["source"])
     return f"{named} (and {more} more)" if more else named
+
+
+def suspicion(found: Mapping[str, Any]) -> str:
+    """Why other nodes are used first, as a predicate: ``reports suspect: smart:S1: ...``.
+
+    Empty where nothing is wrong with the node itself.  ``found``: its diagnose object.
+    """
+    status, details = found["status"], found.get("details")
+    findings = [one for one in details if _is_finding(one)] if isinstance(details, list) else []
+    if status == OK or (findings and all(_OF_THE_CLUSTER.fullmatch(f["source"]) for f in findings)):
+        return ""
+    what = cause(found)
+    return printable(f"reports {status}{what and ': '}{what}")[:_SUSPICION]
 
 
 def _is_finding(value: object) -> bool:

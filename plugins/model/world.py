@@ -11,6 +11,7 @@ from ganeti_steward.core.json_nesting import load_json
 from ganeti_steward.core.model.cluster import Cluster, Group, Instance, Node
 from ganeti_steward.core.model.finding import OK, SUSPECT, object_id
 from ganeti_steward.core.model.job_state import JobState
+from ganeti_steward.plugins.model.cause import suspicion
 from ganeti_steward.plugins.model.disks import DiskHealth
 from ganeti_steward.plugins.model.incident import OPT_OUT_TAG, STOPPED_TAG, Incident
 from ganeti_steward.plugins.model.orphan import OrphanJob
@@ -72,6 +73,11 @@ class Reported(NamedTuple):
     def needs_repair(self) -> bool:
         """Whether something is to be done about the node; not where it is suspect only."""
         return self.status not in (OK, SUSPECT)
+
+    @property
+    def suspicion(self) -> str:
+        """Why other nodes are used before this one; see `ganeti_steward.plugins.model.cause`."""
+        return suspicion(diagnose_object(self.original))
 
 
 class Silent(NamedTuple):
@@ -174,6 +180,21 @@ class World(NamedTuple):
     unclean: tuple[str, ...] | None = ()
     """what ``gnt-cluster verify-disks`` found in this round, a sentence each; None: it was not run,
     though a maintenance is requested that has not begun"""
+
+    def with_suspicions(self) -> World:
+        """The same, its nodes with what they report; of one that does not, nothing changes."""
+        suspicions = {
+            uuid: seen.suspicion
+            for uuid, seen in self.observations.items()
+            if isinstance(seen, Reported) and uuid in self.nodes
+        }
+        if all(self.nodes[uuid].suspect == why for uuid, why in suspicions.items()):
+            return self
+        nodes = (
+            node._replace(suspect=suspicions.get(node.uuid, node.suspect))
+            for node in self.cluster.nodes
+        )
+        return self._replace(cluster=self.cluster.replace(nodes))
 
     @property
     def nodes(self) -> Mapping[str, Node]:

@@ -115,7 +115,7 @@ def _text(plan: GroupPlan) -> str:
     return (
         f"group {name}: {len(plan.jobs)} moves, score {plan.score_before:.8f} to "
         f"{plan.score_after:.8f}, at best {plan.bound:.8f}"
-        + "".join(f" ({note})" for note in _disk_notes(plan))
+        + "".join(f" ({note})" for note in _node_notes(plan))
     )
 
 
@@ -155,7 +155,7 @@ def explain(plan: GroupPlan, *, capacity: bool) -> GroupBalance:
 
 def _notes(plan: GroupPlan) -> tuple[str, ...]:
     """Where disks may have no room; that the capacity test refused moves, and what it costs."""
-    notes = _disk_notes(plan)
+    notes = _node_notes(plan)
     if plan.unchecked is None:
         return (*notes,)
     lower = plan.score_after - plan.unchecked
@@ -165,16 +165,21 @@ def _notes(plan: GroupPlan) -> tuple[str, ...]:
     return (*notes, f"the capacity test refused moves; without it (--no-capacity-checks) {less}")
 
 
-def _disk_notes(plan: GroupPlan) -> list[str]:
+def _node_notes(plan: GroupPlan) -> list[str]:
     unsure = {
         "with less disk in use than their instances have": plan.doubtful_targets,
         "of which the free space of their volume groups is not known": plan.unknown_targets,
     }
-    return [
+    notes = [
         f"disks are copied to nodes {why}: {listed(names)}"
         for why, names in unsure.items()
         if names
     ]
+    frame = plan.before.frame
+    suspects = np.flatnonzero(frame.suspect & frame.usable & plan.members).tolist()
+    if suspects:
+        notes.append(f"nothing is moved to suspect nodes: {listed(frame.node_names(suspects))}")
+    return notes
 
 
 def _moves(plan: GroupPlan) -> tuple[Move, ...]:

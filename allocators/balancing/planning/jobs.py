@@ -247,7 +247,8 @@ class _Course:
         kind = kind_between(resident.nodes, place)
         assert kind is not None
         left = state.removed(state.find(resident.demand, resident.primary) or resident)
-        rules = MoveRules(left, resident, group.terms[instance], group.members & state.frame.usable)
+        targets = group.members & state.frame.usable & ~state.frame.suspect
+        rules = MoveRules(left, resident, group.terms[instance], targets)
         verdicts = rules.check(kind)
         if verdicts.blocked:
             return None

@@ -1,15 +1,16 @@
-"""Keeps for the allocators what Ganeti does not send: volume groups, and which disks lie there.
+"""Keeps for the allocators what Ganeti does not send: volume groups, disks there, suspect nodes.
 
-Figures of nodes come from their reports.  Where disks lie is read in Ganeti's configuration on the
-master: no query of luxid's names the volume group of a disk.
+Figures and suspicions of nodes come from their reports.  Where disks lie is read in Ganeti's
+configuration on the master: no query of luxid's names the volume group of a disk.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
-from typing import Any, Final, NamedTuple
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple, TypeVar
 
 import orjson
 
@@ -17,6 +18,7 @@ from ganeti_steward.allocators.state.volume_groups import (
     KeptGroups,
     NodeGroups,
     Place,
+    Suspicion,
     read_kept,
     write_kept,
 )
@@ -143,19 +145,38 @@ def kept_with(
     before: KeptGroups | None,
     found: Places,
     read: Mapping[str, NodeGroups],
-    nodes: Iterable[str],
+    nodes: Collection[str],
     max_age: float,
+    reported: Mapping[str, Suspicion] = MappingProxyType({}),
 ) -> KeptGroups:
-    """Choose what the file keeps: the newest figures of each node.
+    """Choose what the file keeps: the newest figures and suspicions of each node.
 
-    ``read``: the further ones; ``nodes``: the names of those there are; ``max_age``: s.
+    ``read``: the further ones; ``nodes``: the names of those there are; ``max_age``: s;
+    ``reported``: by name, those with which nothing is wrong included.
     """
-    known = before.nodes if before and before.cluster == found.cluster else {}
-    given = {name: [each[name] for each in (known, read) if name in each] for name in nodes}
-    newest = {name: max(each, key=lambda one: one.at) for name, each in given.items() if each}
+    mine = before if before and before.cluster == found.cluster else None
+    newest = _newest(nodes, mine.nodes if mine else {}, read)
+    suspects = _newest(nodes, mine.suspects if mine else {}, reported)
     return KeptGroups(
-        found.cluster, found.volume_group, max_age, newest, found.disks, found.metadata_group
+        found.cluster,
+        found.volume_group,
+        max_age,
+        newest,
+        found.disks,
+        found.metadata_group,
+        {name: one for name, one in suspects.items() if one.why},
     )
+
+
+_Dated = TypeVar("_Dated", NodeGroups, Suspicion)
+
+
+def _newest(names: Iterable[str], *known: Mapping[str, _Dated]) -> dict[str, _Dated]:
+    """What was found last, by name."""
+    given = {name: [each[name] for each in known if name in each] for name in names}
+    return {
+        name: max(reversed(each), key=lambda one: one.at) for name, each in given.items() if each
+    }
 
 
 class GroupKeeper:
@@ -188,9 +209,8 @@ class GroupKeeper:
         if found is None:
             return
         before = self._call_disk(partial(kept_before, self._path))
-        now = kept_with(
-            before, found, dict(_reported(world)), world.cluster.node_index, self._max_age()
-        )
+        nodes, age = world.cluster.node_index, self._max_age()
+        now = kept_with(before, found, dict(_reported(world)), nodes, age, suspicions(world))
         if _is_due(before, now):
             self._call_disk(partial(write_kept, now, self._path))
 
@@ -218,15 +238,31 @@ def _reported(world: World) -> Iterator[tuple[str, NodeGroups]]:
             yield node.name, NodeGroups(seen.at // 10**9, seen.volume_groups)
 
 
+def suspicions(world: World) -> dict[str, Suspicion]:
+    """What is wrong with each node that has reported, by name: suspect, or something worse."""
+    return {
+        world.nodes[uuid].name: Suspicion(seen.at // 10**9, seen.suspicion)
+        for uuid, seen in world.observations.items()
+        if isinstance(seen, Reported) and uuid in world.nodes
+    }
+
+
 def _is_due(before: KeptGroups | None, now: KeptGroups) -> bool:
     """Whether allocators would know more by writing it: newer figures alone are not urgent."""
     if before is None:
         groups = {name for node in now.nodes.values() for name in node.groups}
         elsewhere = now.disks or now.metadata_group or groups - {now.volume_group}
-        return bool(now.volume_group and elsewhere)
-    if before._replace(nodes={}) != now._replace(nodes={}):
+        return bool(now.suspects or (now.volume_group and elsewhere))
+    if _undated(before) != _undated(now):
         return True
-    if before.nodes.keys() != now.nodes.keys():
-        return True
-    pairs = [(before.nodes[name], groups) for name, groups in now.nodes.items()]
-    return any(new.groups != old.groups or new.at - old.at > now.max_age / 3 for old, new in pairs)
+    ages = [now.nodes[name].at - old.at for name, old in before.nodes.items()]
+    ages += [now.suspects[name].at - old.at for name, old in before.suspects.items()]
+    return any(age > now.max_age / 3 for age in ages)
+
+
+def _undated(kept: KeptGroups) -> KeptGroups:
+    """The same without times."""
+    return kept._replace(
+        nodes={name: one._replace(at=0) for name, one in kept.nodes.items()},
+        suspects={name: one._replace(at=0) for name, one in kept.suspects.items()},
+    )

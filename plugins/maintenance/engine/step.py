@@ -36,7 +36,7 @@ def step(
     of routine work plans; both must depend on their arguments only.  An incident whose record is
     missing from ``records`` has not changed.
     """
-    fresh = _without_old_reports(inputs.world, config)
+    fresh = _without_old_reports(inputs.world, config).with_suspicions()
     ledger = Ledger(inputs._replace(world=fresh), config)
     observed.apply_clock(ledger)
     apply_ends(ledger)

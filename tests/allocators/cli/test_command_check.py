@@ -148,6 +148,17 @@ def test_what_is_wrong_in_eighty_columns(front: Front) -> None:
     assert all(f"{name} (drained)" in whole for name in drained)
 
 
+def test_suspect_nodes_are_advice(front: Front) -> None:
+    message = cluster()
+    name = min(message["nodes"])
+    message["nodes"][name]["suspect"] = "reports suspect: smart:S1: failing"
+    done = front("check", "--no-simulation", "-I", front.message(message))
+    text = " ".join(done.out.split())
+    named = f"{name.partition('.')[0]} (reports suspect: smart:S1: failing)"
+    assert f"advice: 1 node is used after others: {named}" in text
+    assert done.status == 0
+
+
 def test_nothing_is_wrong(front: Front) -> None:
     done = front("check", "-I", front.message(cluster()))
     assert (done.status, done.err) == (0, "")

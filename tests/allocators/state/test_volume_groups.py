@@ -20,6 +20,7 @@ from messages import message, wanted
 from ganeti_steward.allocators.state.volume_groups import (
     KeptGroups,
     NodeGroups,
+    Suspicion,
     completed,
     read_kept,
     write_kept,
@@ -94,6 +95,38 @@ def test_old_figures_are_unknown(path: str, age: int, used: bool) -> None:
     assert "volume_groups" not in found["nodes"]["n2.test"]
     # Where the disks lie does not change with time.
     assert found["instances"]["db"]["disks"][1]["vg"] == "hdd"
+
+
+SUSPECTS: Final = {"n1.test": Suspicion(NOW - 100, "reports suspect: smart:S1: failing")}
+
+
+@pytest.mark.parametrize(("age", "used"), [(0, True), (800, True), (801, False), (-161, False)])
+def test_suspect_nodes(path: str, age: int, used: bool) -> None:
+    """Whatever lies where; what was reported too long ago is not known."""
+    write_kept(KEPT._replace(disks={}, suspects=SUSPECTS), path)
+    given_one = sent(disks=[{"size": 1024, "vg": "xenvg"}])
+    before = copy.deepcopy(given_one)
+    found = completed(given_one, NOW + age, path)
+    assert given_one == before
+    assert (found is given_one) != used
+    read, _ = read_parsed(found)
+    why = "reports suspect: smart:S1: failing" if used else ""
+    assert [node.suspect for node in read.nodes] == [why, ""]
+    # It has no volume groups that it does not need.
+    assert [node.volume_groups for node in read.nodes] == [None, None]
+    other = given_one | {"cluster_name": "other.test"}
+    assert completed(other, NOW + age, path) is other
+
+
+def test_suspect_nodes_beside_volume_groups(path: str) -> None:
+    write_kept(KEPT._replace(suspects=SUSPECTS), path)
+    read, _ = read_parsed(completed(sent(), NOW, path))
+    assert [node.volume_groups for node in read.nodes] == [{"hdd": VolumeGroup(800, 200)}] * 2
+    assert [bool(node.suspect) for node in read.nodes] == [True, False]
+    for nodes in ([], {"n1.test": 1}, {"n2.test": {}}, None):
+        strange = {"cluster_name": "c.test", "nodes": nodes, "request": {}}
+        write_kept(KEPT._replace(disks={}, suspects=SUSPECTS), path)
+        assert completed(strange, NOW, path) is strange
 
 
 def test_the_message_stays_where_nothing_lies_elsewhere(path: str) -> None:
@@ -186,7 +219,7 @@ def test_a_file_that_is_another(
     assert completed(given_one, NOW, path) is given_one
     (record,) = caplog.records
     assert record.levelno == logging.WARNING
-    assert record.message.startswith(f"volume groups are not known: {path}: ")
+    assert record.message.startswith(f"volume groups and suspect nodes are not known: {path}: ")
     with pytest.raises(StewardError, match="cannot be used"):
         read_kept(path)
 

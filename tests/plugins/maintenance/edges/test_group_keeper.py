@@ -16,6 +16,7 @@ from worlds import NOW, SECOND, node, world
 from ganeti_steward.allocators.state.volume_groups import (
     KeptGroups,
     NodeGroups,
+    Suspicion,
     read_kept,
     write_kept,
 )
@@ -205,6 +206,61 @@ def test_nothing_is_written_where_nothing_lies_elsewhere(kept: Kept) -> None:
     assert found.disks == {}
     # From then on it is kept up.
     assert kept(120, n1=reported(120, usual))
+
+
+def ill(seconds: int, status: str, source: str = "smart:S1") -> Reported:
+    found = {"status": status, "details": [{"source": source, "status": status}]}
+    return Reported(canonical(found), status, "", NOW + seconds * SECOND)
+
+
+def test_suspect_nodes_are_kept(kept: Kept) -> None:
+    """Also on a cluster without anything else to keep; what is silent stays as it was."""
+    kept.change(Places("cluster.lab", "", {}))
+    assert kept(0, n1=reported(0), n2=reported(0)) is None
+    found = kept(10, n1=ill(10, "suspect"), n2=reported(10))
+    assert found
+    at = NOW // SECOND
+    assert found.suspects == {"n1": Suspicion(at + 10, "reports suspect: smart:S1")}
+    assert kept(20, n1=Silent(NOW, "no route"), n2=reported(20)) is None
+    # It says so still: in time before that is too old.
+    assert kept(300, n1=ill(300, "suspect")) is None
+    again = kept(311, n1=ill(311, "suspect"))
+    assert again
+    assert again.suspects["n1"].at == at + 311
+    # What is worse must not make it one of those that are used first.
+    worse = kept(320, n1=ill(320, "live-repair"))
+    assert worse
+    assert worse.suspects["n1"].why == "reports live-repair: smart:S1"
+    over = kept(330, n1=reported(330))
+    assert over
+    assert over.suspects == {}
+    assert kept(340, n1=reported(340)) is None
+
+
+@pytest.mark.parametrize("source", ["ganeti:watcher", "ganeti:queue", "ganeti:server.pem"])
+def test_the_master_is_not_suspect_for_what_the_cluster_has(kept: Kept, source: str) -> None:
+    kept.change(HERE)
+    found = kept(0, n1=ill(0, "live-repair", source), n2=ill(0, "live-repair", "ganeti:kvm"))
+    assert found
+    assert {*found.suspects} == {"n2"}
+
+
+def test_a_command_keeps_them() -> None:
+    suspects = {"n1": Suspicion(5, "reports suspect"), "gone": Suspicion(5, "reports suspect")}
+    before = KeptGroups("cluster.lab", "x", 1, {}, {}, suspects=suspects)
+    assert {*kept_with(before, HERE, {}, ("n1", "n2"), 900).suspects} == {"n1"}
+    other = before._replace(cluster="other")
+    assert kept_with(other, HERE, {}, ("n1", "n2"), 900).suspects == {}
+
+
+def test_the_daemon_plans_with_what_nodes_report() -> None:
+    """At once, whatever the file says."""
+    found = seen(0, n1=ill(0, "suspect"), n2=reported(0)).with_suspicions()
+    assert [one.suspect for one in found.cluster.nodes] == ["reports suspect: smart:S1", ""]
+    silent = found._replace(observations={"uuid-n1": Silent(NOW, "no route")})
+    assert silent.with_suspicions() is silent
+    well = found._replace(observations={found.cluster.nodes[0].uuid: reported(9)})
+    assert [one.suspect for one in well.with_suspicions().cluster.nodes] == ["", ""]
 
 
 def test_no_volume_group_of_the_cluster(kept: Kept) -> None:
