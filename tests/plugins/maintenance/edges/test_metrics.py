@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -11,9 +12,11 @@ from statuses import DONE, NOW, STATUS
 from worlds import incident
 
 from ganeti_steward.plugins.maintenance.edges import answers, metrics, poll
-from ganeti_steward.plugins.maintenance.edges.status import Status
+from ganeti_steward.plugins.maintenance.edges.status import Status, daemon_json, status_lines
+from ganeti_steward.plugins.maintenance.page.view import view
 from ganeti_steward.plugins.model.incident import COMPLETED, DEAD, MAINTENANCE, STATES
 from ganeti_steward.plugins.model.task import Held
+from ganeti_steward.plugins.model.world import Reported
 
 PAGE = (ROOT / "docs" / "reference" / "maintd-status.md").read_text()
 
@@ -61,6 +64,24 @@ def test_all_figures() -> None:
         "poll_ended_timestamp_seconds": NOW / 10**9 - 1,
         "round_failed": 0,
     }, "add a new metric here, and to plugins/maintenance/edges/metrics.py"
+
+
+def test_suspect_nodes() -> None:
+    """The status names them with the reason; they are neither healthy nor ill."""
+    found = {"details": [{"source": "smart:S1", "status": "suspect"}], "status": "suspect"}
+    report = Reported(json.dumps(found).encode(), "suspect", "", NOW)
+    status = STATUS._replace(
+        overview=(),
+        poll=STATUS.poll._replace(observations={**STATUS.poll.observations, "uuid-2": report}),
+    )
+    figures = values(status)
+    assert (figures["nodes suspect"], figures["nodes healthy"], figures["nodes ill"]) == (1, 0, 1)
+    shown = {"daemon": daemon_json(status), "incidents": []}
+    lines = list(status_lines(shown))
+    assert "nodes:      1 ill, 1 refused, 1 silent, 1 suspect, 1 unknown" in lines
+    assert "  node2.lab: reports suspect: smart:S1" in lines
+    (row,) = (one for one in view(status, "", NOW).groups[0].nodes if one.name == "node2.lab")
+    assert (row.word, row.detail, row.well) == ("suspect", "suspect: smart:S1", False)
 
 
 def test_dead_nodes() -> None:
