@@ -47,6 +47,20 @@ def test_shared_storage_goes_where_most_memory_is_free() -> None:
     assert rounds[0].leaves[0].target in ("node2", "node4")
 
 
+def test_suspect_nodes_are_targets_where_nothing_else_fits() -> None:
+    found = cluster(
+        instance("web", "node1", template="rbd"), instance("b", "node2", template="rbd")
+    )
+    (one,) = planned(found, "node1").rounds[0].leaves
+    for suspects in ({one.target}, {"node3", "node4"}, {"node2", "node3", "node4"}):
+        nodes = [
+            one._replace(suspect="reports suspect" if one.name in suspects else "")
+            for one in found.nodes
+        ]
+        (leave,) = planned(found.replace(nodes), "node1").rounds[0].leaves
+        assert (leave.target in suspects) == (len(suspects) == 3)
+
+
 def test_what_cannot_migrate_is_the_choice_of_the_request() -> None:
     """Refused by default, with what the other choices cost."""
     found = cluster(instance("plain", "node1", template="plain"))
