@@ -33,7 +33,7 @@ class Answer(NamedTuple):
     @property
     def is_ill(self) -> bool:
         """Whether it names a fault."""
-        return self.status not in ("", "Ok")
+        return self.status not in ("", "Ok", "suspect")
 
 
 NONE = Answer(0)
