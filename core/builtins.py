@@ -245,7 +245,7 @@ def target(name: str) -> Any:
 
 
 def completed(message: dict[str, Any], now: float) -> dict[str, Any]:
-    """A parsed message with what is kept of volume groups; most have none.  ``now``: s."""
+    """A parsed message with what is kept of volume groups and suspect nodes.  ``now``: s."""
     if not os.path.exists(KEPT_GROUPS):
         return message
     found: dict[str, Any] = module(VOLUME_GROUPS).completed(message, now, KEPT_GROUPS)

@@ -187,8 +187,9 @@ class Maintd(NamedTuple):
     volume_groups_age: Annotated[
         float,
         kinds.number(60, 604800),
-        "Seconds for which allocators use the figures of a node's volume groups, from its report "
-        "or from `gnt-steward volume-groups --update`, and commands the load that it reports.",
+        "Seconds for which allocators use what a node reports to be wrong with it, and the figures "
+        "of its volume groups, from its report or from `gnt-steward volume-groups --update`, and "
+        "commands the load that it reports.",
     ] = 900
     round_interval: Annotated[
         float, kinds.number(1, 86400), "Seconds after which a round starts without news."

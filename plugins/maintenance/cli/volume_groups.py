@@ -88,7 +88,7 @@ def run(options: argparse.Namespace) -> int:
             return EXIT_OK
     kept = read_kept(options.kept)
     print_fields(options, _FIELDS, _USUAL, list(_rows(kept, time.time())) if kept else [])
-    print_notes(_notes(kept))
+    print_notes(_notes(kept, time.time()))
     return EXIT_OK
 
 
@@ -106,10 +106,13 @@ def _rows(kept: KeptGroups, now: float) -> Iterator[dict[str, Value]]:
             }
 
 
-def _notes(kept: KeptGroups | None) -> Iterator[str]:
+def _notes(kept: KeptGroups | None, now: float) -> Iterator[str]:
     if kept is None:
         yield "nothing is kept here: --update on the master reads it"
-    elif kept.disks:
+        return
+    for name, why in sorted(kept.suspected(now).items()):
+        yield f"{name} {why}, so allocators use it after others"
+    if kept.disks:
         number = counted(len(kept.disks), "instance")
         have = "has" if len(kept.disks) == 1 else "have"
         yield f"{number} {have} disks outside of the cluster's volume group {kept.volume_group}"

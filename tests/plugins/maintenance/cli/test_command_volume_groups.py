@@ -17,6 +17,7 @@ from live import Ganeti
 from ganeti_steward.allocators.state.volume_groups import (
     KeptGroups,
     NodeGroups,
+    Suspicion,
     read_kept,
     write_kept,
 )
@@ -91,6 +92,17 @@ def test_nothing_is_kept(front: Front, kept: str) -> None:
     assert (done.status, done.out) == (0, "Node Group Total Free Age Used\n")
     assert done.err == "Note: nothing is kept here: --update on the master reads it\n"
     assert json.loads(front(COMMAND, "--json").out) == []
+
+
+def test_suspect_nodes(front: Front, kept: str) -> None:
+    now = int(time.time())
+    suspects = {
+        "n2.lab": Suspicion(now - 10, "reports suspect: smart:S1"),
+        "old.lab": Suspicion(now - 5000, "reports suspect"),
+    }
+    write_kept(KeptGroups("c", "xenvg", 900, {}, {}, suspects=suspects), kept)
+    note = "Note: n2.lab reports suspect: smart:S1, so allocators use it after others\n"
+    assert front(COMMAND).err == note
 
 
 def test_the_list(front: Front, kept: str) -> None:
