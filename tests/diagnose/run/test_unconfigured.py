@@ -40,7 +40,7 @@ def test_by_default_a_collector_moves_nothing_and_runs_nothing(name: str) -> Non
     defaults = target(found.target).CONFIG()._asdict()
     statuses = {key: one for key, one in defaults.items() if key.endswith("status")}
     assert statuses
-    assert set(statuses.values()) <= {"Ok", "live-repair"}
+    assert set(statuses.values()) <= {"Ok", "suspect", "live-repair"}
     assert defaults["repair"] == ""
 
 
