@@ -14,6 +14,7 @@ from ganeti_steward.core.json_reader import printable, quoted
 from ganeti_steward.core.model.finding import (
     LIVE_REPAIR,
     OK,
+    SUSPECT,
     CheckResult,
     Finding,
     NotApplicable,
@@ -267,7 +268,7 @@ class Settings(NamedTuple):
         Status,
         "The status when there are more than corrected-above messages about corrected errors in "
         "corrected-within hours.",
-    ] = OK
+    ] = SUSPECT
     memory_status: Annotated[Status, "The status after an uncorrected memory error."] = LIVE_REPAIR
     pci_status: Annotated[Status, "The status after a fatal PCI Express error."] = LIVE_REPAIR
     nvme_status: Annotated[

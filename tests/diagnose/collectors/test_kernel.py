@@ -214,7 +214,7 @@ def test_no_log(tmp_path: Path) -> None:
 def test_an_uptime_of_another_form_is_unknown(tmp_path: Path, uptime: str) -> None:
     machine = logging(tmp_path, ERROR.format(7), uptime=uptime)
     assert set(unknown(collect("kernel", machine))) == {"kernel"}
-    assert fine(collect("kernel", machine, window=0.0)) == ["kernel"]
+    assert fine(collect("kernel", machine, window=0.0, corrected_status="Ok")) == ["kernel"]
 
 
 @pytest.mark.parametrize("record", ["", "nonsense", "x,1,2,-;text\n", "4,1,-;text\n", "4,1,2,-\n"])
@@ -261,8 +261,7 @@ def test_the_rate_of_corrected_errors(tmp_path: Path, form: str, count: int, exp
     results = collect("kernel", machine, corrected_status="live-repair")
     assert faults(results) == (MANY[form] if expected == "found" else {})
     assert set(unknown(results)) == (set(MANY[form]) if expected == "unknown" else set())
-    # Off by default.
-    assert fine(collect("kernel", machine)) == ["kernel"]
+    assert fine(collect("kernel", machine, corrected_status="Ok")) == ["kernel"]
 
 
 def test_only_the_last_hours_count(tmp_path: Path) -> None:

@@ -110,7 +110,8 @@ def copy(chance: Random, run: int, broken: bool, path: Path) -> RecordedMachine:
         f"\t[===>................] sync'ed: {percent:.1f}% (4/1048576)K",
         f"\tfinish: 0:00:01 speed: {chance.randrange(1, 9000)} (9,328) K/sec{end}",
     ]
-    return RecordedMachine(path, files={"/proc/drbd": "\n".join(lines) + "\n"})
+    files = {"/proc/drbd": "\n".join(lines) + "\n", "/proc/uptime": f"{1000 + 60 * run}.00 1.00\n"}
+    return RecordedMachine(path, files=files, kernel_log=[])
 
 
 def logs(chance: Random, run: int, broken: bool, path: Path) -> RecordedMachine:
@@ -136,7 +137,7 @@ GRADES: Final[dict[str, tuple[str, Made, str]]] = {
         "burst of corrected errors: dimm2 CPU_SrcID#0_MC#0_Chan#1_DIMM#0",
     ),
     "link": ("network", link, "link flaps"),
-    "stalled": ("drbd", copy, "synchronization stalled"),
+    "stalled": ("drbd", copy, "synchronization stalled: minor 4"),
     "logs": ("filesystems", logs, "full: blocks"),
 }
 

@@ -1,4 +1,4 @@
-"""The real Alertmanager: alerts of a node are suppressed while it is away, and daemons are killed."""
+"""The real Alertmanager: alerts of a node are suppressed while it is away, after a kill as well."""
 
 from __future__ import annotations
 
