@@ -87,12 +87,8 @@ from ganeti_steward.plugins.maintenance.edges.answers import check_report, open_
 from ganeti_steward.plugins.maintenance.edges.audit import Audit, read_audit
 from ganeti_steward.plugins.maintenance.edges.poll import polled
 from ganeti_steward.plugins.maintenance.edges.record import write_record
-from ganeti_steward.plugins.maintenance.edges.status import (
-    change_json,
-    daemon_json,
-    incident_json,
-    status_lines,
-)
+from ganeti_steward.plugins.maintenance.edges.served_status import status_lines
+from ganeti_steward.plugins.maintenance.edges.status import change_json, daemon_json, incident_json
 from ganeti_steward.plugins.maintenance.engine.decision import Inputs
 from ganeti_steward.plugins.maintenance.harep.tags import read_marks
 from ganeti_steward.plugins.maintenance.page.view import view

@@ -19,7 +19,7 @@ from ganeti_steward.plugins.filters.rule_notes import record_in
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.edges.judge import judge
 from ganeti_steward.plugins.maintenance.edges.record import read_record
-from ganeti_steward.plugins.maintenance.edges.status import fetch_status, waits_of
+from ganeti_steward.plugins.maintenance.edges.served_status import fetch_status, waits_of
 from ganeti_steward.plugins.model.incident import Incident
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from ganeti_steward.plugins.filters.filter_rules import read_rules
 from ganeti_steward.plugins.filters.rule_notes import altered
 from ganeti_steward.plugins.maintenance.cli.cluster import daemon_address
 from ganeti_steward.plugins.maintenance.config import Maintd
-from ganeti_steward.plugins.maintenance.edges.status import fetch_status
+from ganeti_steward.plugins.maintenance.edges.served_status import fetch_status
 from ganeti_steward.plugins.maintenance.queue.short_jobs import check_job, read_check, run_short
 from ganeti_steward.plugins.model.cause import cause
 from ganeti_steward.plugins.model.debts import all_debts

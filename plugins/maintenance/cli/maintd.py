@@ -24,12 +24,8 @@ from ganeti_steward.plugins.maintenance.cli.cluster import (
     run_tag_job,
 )
 from ganeti_steward.plugins.maintenance.config import Maintd
-from ganeti_steward.plugins.maintenance.edges.status import (
-    fetch_status,
-    observation_word,
-    status_lines,
-    wait_line,
-)
+from ganeti_steward.plugins.maintenance.edges.served_status import fetch_status, status_lines
+from ganeti_steward.plugins.maintenance.edges.status import observation_word, wait_line
 from ganeti_steward.plugins.maintenance.engine.decision import Change, Decision
 from ganeti_steward.plugins.maintenance.engine.transitions import FORGOTTEN, mermaid
 from ganeti_steward.plugins.maintenance.pause import pause_tag, pause_tags

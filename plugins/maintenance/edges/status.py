@@ -1,17 +1,13 @@
-"""What is visible of the daemon at one moment, its form as JSON, and that read by commands."""
+"""What is visible of the daemon at one moment, and its form as JSON."""
 
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from http.client import HTTPConnection, HTTPException
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ganeti_steward.allocators.overview.amounts import KINDS, Amount, Filled, Overview
-from ganeti_steward.core.errors import StewardError, reason_of
-from ganeti_steward.core.json_nesting import load_json
 from ganeti_steward.core.model.finding import OK
 from ganeti_steward.plugins.maintenance.config import OBSERVE
 from ganeti_steward.plugins.maintenance.edges.history import AuditEntry, state_after, state_before
@@ -212,23 +208,16 @@ def _submission_json(submission: Submission) -> dict[str, Any]:
 
 def wait_line(held: Held) -> str:
     """The sentence, with since when, until when at most, and what a person can do."""
-    return _wait_line(held_json(held))
+    return wait_text(held_json(held))
 
 
-def _wait_line(held: Mapping[str, Any]) -> str:
+def wait_text(held: Mapping[str, Any]) -> str:
+    """The same for what `held_json` has made."""
     parts = [held["sentence"]]
     parts += [f"since {local_time(held['since'])}"] if held["since"] else []
     parts += [f"until {local_time(held['until'])} at most"] if held["until"] else []
     parts += [f"what helps: {held['step']}"] if held["step"] else []
     return "; ".join(parts)
-
-
-def waits_of(status: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Subject -> what it waits for, a line each; ``status``: see `fetch_status`."""
-    found: dict[str, list[str]] = {}
-    for one in status["daemon"]["held"]:
-        found.setdefault(one["subject"], []).append(_wait_line(one))
-    return found
 
 
 def held_json(held: Held) -> dict[str, Any]:
@@ -363,99 +352,3 @@ def _observed(found: Observation | None) -> dict[str, Any]:
             **reboot,
         }
     return {"observation": word, "since": found.since, "why": found.why}
-
-
-#: Seconds for each answer.
-_LIMIT: Final = 10.0
-
-#: Bytes of an answer that are read.
-_LONGEST: Final = 2**26
-
-
-def fetch_status(address: str, port: int) -> dict[str, Any]:
-    """What the daemon serves: ``daemon`` and ``incidents``; raises StewardError.
-
-    The incidents are None as long as the daemon has not read them.
-    """
-    return {
-        "daemon": _get(address, port, "/1/daemon"),
-        "incidents": _get(address, port, "/1/status"),
-    }
-
-
-def _get(address: str, port: int, path: str) -> Any:
-    connection = HTTPConnection(address, port, timeout=_LIMIT)
-    place = f"the maintenance daemon at {address} port {port}"
-    try:
-        connection.request("GET", path)
-        answer = connection.getresponse()
-        raw = answer.read(_LONGEST + 1)
-    except (OSError, HTTPException) as err:
-        raise StewardError(f"{place} does not answer: {reason_of(err)}") from None
-    finally:
-        connection.close()
-    try:
-        if answer.status == 200:
-            return load_json(raw, longest=_LONGEST)
-        if answer.status == 503:
-            return None
-    except ValueError:
-        pass
-    raise StewardError(f"{place}, {path}: the answer is not expected (status {answer.status})")
-
-
-def status_lines(status: dict[str, Any]) -> list[str]:
-    """The status for people; raises StewardError for another program's."""
-    try:
-        return list(_lines(status))
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as err:
-        fault = f"{type(err).__name__}: {err}"
-        raise StewardError(f"this is not the status of a maintenance daemon ({fault})") from None
-
-
-def _lines(status: dict[str, Any]) -> Iterator[str]:
-    daemon = status["daemon"]
-    done, poll = daemon["round"], daemon["poll"]
-    yield f"mode:       {daemon['mode']}"
-    yield f"paused:     {'no' if daemon['pause'] is None else daemon['pause']}"
-    yield f"started:    {local_time(daemon['started'])}"
-    yield f"last round: {_ended(done)}{done['fault'] and ', failed: ' + done['fault']}"
-    yield f"last poll:  {_ended(poll)}"
-    seen = Counter(node["observation"] for node in daemon["nodes"])
-    yield f"nodes:      {', '.join(f'{n} {word}' for word, n in sorted(seen.items())) or '-'}"
-    for node in daemon["nodes"]:
-        if node["observation"] not in ("healthy", "unknown"):
-            yield f"  {node['node-name']}: {_observed_line(node)}"
-    if names := [node["node-name"] for node in daemon["nodes"] if node.get("reboot-required")]:
-        yield f"reboot required: {', '.join(names)}"
-    states = Counter(one["configuration"] for one in daemon["candidates"])
-    counts = ", ".join(f"{n} {word}" for word, n in sorted(states.items()))
-    yield f"candidates: {counts or '-'}"
-    for one in daemon["candidates"]:
-        if one["configuration"] != SAME:
-            what = ", ".join(one["differs"]) or one["why"]
-            yield f"  {one['node-name']}: {one['configuration']}: {what}"
-    incidents = status["incidents"]
-    yield f"incidents:  {'not read yet' if incidents is None else len(incidents)}"
-    for one in incidents or ():
-        what = [one["cause"], one["progress"] or one["note"]]
-        yield (
-            f"  {one['uuid']} {one['node-name']} {one['action']} {one['repair-status']}: "
-            + "; ".join(filter(None, what))
-        )
-    yield f"held back:  {len(daemon['held'])}"
-    for one in daemon["held"]:
-        yield f"  ({one['brake']}) {one['subject']}: {_wait_line(one)}"
-
-
-def _ended(what: dict[str, Any]) -> str:
-    if not what["number"]:
-        return "none yet"
-    return f"{local_time(what['ended'])}, took {what['seconds']:.1f} s"
-
-
-def _observed_line(node: dict[str, Any]) -> str:
-    if "status" in node:
-        what = node.get("cause")
-        return f"reports {node['status']}" + (f": {what}" if what else "")
-    return f"{node['observation']} since {local_time(node['since'])}: {node['why']}"

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Final
 
 from ganeti_steward.core.errors import StewardError
-from ganeti_steward.plugins.maintenance.edges.status import fetch_status
+from ganeti_steward.plugins.maintenance.edges.served_status import fetch_status
 from ganeti_steward.plugins.model.incident import STATES
 from ganeti_steward.plugins.simulation.demo.confd import ADDRESS
 from ganeti_steward.plugins.simulation.demo.files import BAD, GOOD

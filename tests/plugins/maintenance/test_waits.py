@@ -14,12 +14,8 @@ from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.daemon.parts import Round
 from ganeti_steward.plugins.maintenance.daemon.reporting import StatusReport
 from ganeti_steward.plugins.maintenance.edges.poll import NOTHING
-from ganeti_steward.plugins.maintenance.edges.status import (
-    Status,
-    held_json,
-    wait_line,
-    waits_of,
-)
+from ganeti_steward.plugins.maintenance.edges.served_status import waits_of
+from ganeti_steward.plugins.maintenance.edges.status import Status, held_json, wait_line
 from ganeti_steward.plugins.model.task import Held
 from ganeti_steward.plugins.model.waits import STEPS
 

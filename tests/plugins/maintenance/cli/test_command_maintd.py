@@ -16,7 +16,8 @@ from ganeti_steward.plugins.maintenance.cli.maintd import silent_lines
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.daemon.recording import MomentLines
 from ganeti_steward.plugins.maintenance.edges.poll import Poll
-from ganeti_steward.plugins.maintenance.edges.status import Status, status_lines
+from ganeti_steward.plugins.maintenance.edges.served_status import status_lines
+from ganeti_steward.plugins.maintenance.edges.status import Status
 from ganeti_steward.plugins.maintenance.engine.decision import Inputs
 from ganeti_steward.plugins.maintenance.engine.transitions import mermaid
 from ganeti_steward.plugins.maintenance.page.http import StatusApplication, StatusServer

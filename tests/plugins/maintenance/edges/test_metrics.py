@@ -12,7 +12,8 @@ from statuses import DONE, NOW, STATUS
 from worlds import incident
 
 from ganeti_steward.plugins.maintenance.edges import answers, metrics, poll
-from ganeti_steward.plugins.maintenance.edges.status import Status, daemon_json, status_lines
+from ganeti_steward.plugins.maintenance.edges.served_status import status_lines
+from ganeti_steward.plugins.maintenance.edges.status import Status, daemon_json
 from ganeti_steward.plugins.maintenance.page.view import view
 from ganeti_steward.plugins.model.incident import COMPLETED, DEAD, MAINTENANCE, STATES
 from ganeti_steward.plugins.model.task import Held
