@@ -1,4 +1,4 @@
-"""Ganeti's own health on this node: daemons, certificates, watcher, job queue, ``/dev/kvm``.
+"""Ganeti's own health on this node: daemons, certificates, watcher, queue, nodes, ``/dev/kvm``.
 
 What needs other nodes is not looked at here: clocks, and whether all have the same configuration.
 Full filesystems are found by the collector of filesystems.  Names of files, and what is in them,
@@ -10,17 +10,20 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
-from typing import Annotated, Final, NamedTuple
+from functools import cache, partial
+from typing import Annotated, Any, Final, NamedTuple
+
+import orjson
 
 from ganeti_steward.core import hookimpl
 from ganeti_steward.core.ganeti.this_node import DATA, full_name
 from ganeti_steward.core.json_reader import printable
-from ganeti_steward.core.model.finding import LIVE_REPAIR, CheckResult, NotApplicable
+from ganeti_steward.core.model.finding import LIVE_REPAIR, SUSPECT, CheckResult, NotApplicable
 from ganeti_steward.diagnose.collectors.shared.reading import (
     MissingData,
     listed,
     listed_if_there,
+    member,
     modified_if_there,
     noting_unknowns,
     now,
@@ -93,6 +96,18 @@ class Settings(NamedTuple):
     drained_status: Annotated[Status, "The status on the master while its queue is drained."] = (
         LIVE_REPAIR
     )
+    drained_days: Annotated[
+        Figure,
+        "Days without a change of a drained node after which the master reports it; 0 for never.",
+    ] = 14.0
+    drained_node_status: Annotated[
+        Status, "The status on the master when a node has been drained for so long."
+    ] = SUSPECT
+    ssconf_status: Annotated[
+        Status,
+        "The status when the files that Ganeti writes to all nodes differ from the configuration "
+        "on a master candidate.",
+    ] = LIVE_REPAIR
     kvm_status: Annotated[
         Status, "The status when the cluster uses KVM and there is no `/dev/kvm`."
     ] = LIVE_REPAIR
@@ -112,14 +127,16 @@ class Collector(Configured[Settings]):
             yield NotApplicable(NAME, "this machine is not a node of a Ganeti cluster")
             return
         host = text_of(machine, "/proc/sys/kernel/hostname")
-        nodes = _ssconf(machine, "node_list")
-        node = full_name(host, nodes)
-        if node not in nodes:
+        known = _ssconf(machine, "node_list")
+        node = full_name(host, known)
+        if node not in known:
             raise MissingData(f"Ganeti's list of nodes does not hold this host, {printable(host)}")
         if node in _ssconf(machine, "offline_nodes"):
             yield NotApplicable(NAME, "the node is offline")
             return
         is_master = node in _ssconf(machine, "master_node")
+        # The configuration may have many MiB.
+        nodes = cache(partial(_configured, machine))
         for daemon in self._daemons(machine, node, is_master):
             yield from self._checked(daemon, partial(self._daemon, machine, daemon))
         if is_master:
@@ -129,6 +146,9 @@ class Collector(Configured[Settings]):
                 yield from self._checked(file, partial(self._certificate, machine, file))
             yield from self._checked("watcher", partial(self._watcher, machine))
             yield from self._checked("queue", partial(self._queue, machine))
+            yield from self._checked("nodes", partial(self._drained, machine, nodes))
+        if _is_candidate(machine, node, is_master):
+            yield from self._checked("ssconf", partial(self._differing, machine, nodes))
         if _uses_kvm(machine, node):
             yield from self._checked("kvm", partial(self._kvm, machine))
 
@@ -142,7 +162,7 @@ class Collector(Configured[Settings]):
 
     def _daemons(self, machine: Machine, node: str, is_master: bool) -> list[str]:
         """The daemons that run on a node of this role; raises OSError."""
-        is_candidate = is_master or node in _ssconf(machine, "master_candidates")
+        is_candidate = _is_candidate(machine, node, is_master)
         settings = self._settings
         return sorted(
             {
@@ -199,6 +219,30 @@ class Collector(Configured[Settings]):
             text = f"the job queue has been drained since {since}"
             yield Fault(self._settings.drained_status, text)
 
+    def _drained(self, machine: Machine, nodes: Callable[[], list[Any]]) -> Iterator[Fault]:
+        """``nodes``: those of the configuration.  Raises OSError, ValueError."""
+        days = self._settings.drained_days
+        if not days:
+            return
+        for one in nodes():
+            drained = member(one, bool, "drained") and not member(one, bool, "offline")
+            # Its last change, by whatever: it was drained then or before.
+            if drained and _changed(one) < now(machine) - days * _DAY:
+                text = f"{printable(member(one, str, 'name'))} has been drained for {days:g} days"
+                yield Fault(self._settings.drained_node_status, f"{text}, and nothing was changed")
+
+    def _differing(self, machine: Machine, nodes: Callable[[], list[Any]]) -> Iterator[Fault]:
+        """``nodes``: those of the configuration.  Raises OSError, ValueError."""
+        expected = {
+            "node_list": nodes(),
+            "offline_nodes": [one for one in nodes() if member(one, bool, "offline")],
+            "master_candidates": [one for one in nodes() if member(one, bool, "master_candidate")],
+        }
+        for name, those in expected.items():
+            if {member(one, str, "name") for one in those} != {*_ssconf(machine, name)}:
+                text = f"ssconf_{name} differs from the configuration"
+                yield Fault(self._settings.ssconf_status, text)
+
     def _kvm(self, machine: Machine) -> Iterator[Fault]:
         """Raises ValueError."""
         if "kvm" not in listed(machine, "/dev"):
@@ -212,6 +256,26 @@ plugin: Final = Collector
 def _ssconf(machine: Machine, name: str) -> list[str]:
     """The lines of one of the files that Ganeti writes to every node; raises OSError."""
     return text_of(machine, f"{DATA}/ssconf_{name}").splitlines()
+
+
+def _is_candidate(machine: Machine, node: str, is_master: bool) -> bool:
+    """Whether the node has the configuration; raises OSError."""
+    return is_master or node in _ssconf(machine, "master_candidates")
+
+
+def _configured(machine: Machine) -> list[Any]:
+    """The nodes of Ganeti's configuration; raises OSError, ValueError."""
+    found = orjson.loads(machine.read(f"{DATA}/config.data"))
+    return list(member(found, dict, "nodes").values())
+
+
+def _changed(node: Any) -> float:
+    """When a node was changed last, s since the epoch; raises MissingData."""
+    try:
+        return member(node, float, "mtime")
+    except MissingData:
+        # Ganeti writes a number without a fraction as an integer.
+        return member(node, int, "mtime")
 
 
 def _uses_kvm(machine: Machine, node: str) -> bool:

@@ -18,7 +18,7 @@ _LONGEST: Final = 100
 _SUSPICION: Final = 200
 
 #: Sources of the collector ganeti that are about the cluster, and say nothing of the master itself.
-_OF_THE_CLUSTER: Final = re.compile(r"ganeti:(watcher|queue|.*\.pem)")
+_OF_THE_CLUSTER: Final = re.compile(r"ganeti:(watcher|queue|nodes|.*\.pem)")
 
 
 def cause(found: Mapping[str, Any]) -> str:

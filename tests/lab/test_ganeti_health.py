@@ -14,7 +14,7 @@ from typing import Final
 import pytest
 from asserting import some
 
-from .cluster import MASTER, Lab
+from .cluster import MASTER, Lab, until
 from .live import STEWARD
 
 #: Not a master candidate.
@@ -70,8 +70,10 @@ def test_a_healthy_cluster(lab: Lab) -> None:
         "server.pem",
         "confd",
         "luxid",
+        "nodes",
         "queue",
         "rapi",
+        "ssconf",
         "watcher",
         "wconfd",
     }
@@ -162,6 +164,31 @@ def test_a_drained_queue(lab: Lab) -> None:
     (fault,) = found["ganeti:queue"]
     assert re.fullmatch(f"the job queue has been drained since {MOMENT}", fault)
     assert faults(lab) == {}
+
+
+def test_a_node_that_is_drained_for_long(lab: Lab) -> None:
+    lab.ok(f"gnt-node modify --drained yes {NODE}")
+    try:
+        assert faults(lab) == {}
+        lab.configure(f"{ONLY}drained-days = 0.00001\n")
+        time.sleep(2)
+        text = f"{NODE} has been drained for 1e-05 days, and nothing was changed"
+        assert faults(lab) == {"ganeti:nodes": [text]}
+    finally:
+        lab.ok(f"gnt-node modify --drained no {NODE}")
+        lab.configure(ONLY)
+    assert faults(lab) == {}
+
+
+def test_a_file_of_ganeti_that_is_old(lab: Lab) -> None:
+    """wconfd writes it again with the first change after its start."""
+    file = data(lab) / "ssconf_node_list"
+    file.write_text(file.read_text().replace(f"{NODE}\n", ""))
+    assert faults(lab) == {"ganeti:ssconf": ["ssconf_node_list differs from the configuration"]}
+    lab.ok(f"{UTIL} stop ganeti-wconfd")
+    lab.ok(f"{UTIL} start ganeti-wconfd")
+    lab.ok("gnt-cluster redist-conf")
+    until(lambda: faults(lab) == {}, 60)
 
 
 #: Runs a command where /dev holds next to nothing.

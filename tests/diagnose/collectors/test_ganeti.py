@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, Final
 
 import pytest
@@ -32,14 +33,14 @@ def test_healthy() -> None:
     daemons = ("confd", "luxid", "noded", "rapi", "wconfd")
     assert results == [
         Finding(source, "Ok")
-        for source in parts(*daemons, *CERTIFICATES, "watcher", "queue", "kvm")
+        for source in parts(*daemons, *CERTIFICATES, "watcher", "queue", "nodes", "ssconf", "kvm")
     ]
 
 
 def test_other_roles() -> None:
     """Each is checked for what runs there; the plain node is not vm_capable and needs no KVM."""
     results = collect("ganeti", recorded("ganeti", "healthy-candidate"))
-    assert results == [Finding(one, "Ok") for one in parts("confd", "noded", "kvm")]
+    assert results == [Finding(one, "Ok") for one in parts("confd", "noded", "ssconf", "kvm")]
     results = collect("ganeti", recorded("ganeti", "healthy-node"))
     assert results == [Finding(one, "Ok") for one in parts("noded")]
 
@@ -61,10 +62,17 @@ def test_broken() -> None:
             "the watcher has not completed a run for group default since 2023-12-07 23:45 UTC"
         ],
         "ganeti:queue": ["the job queue has been drained since 2023-12-07 00:46 UTC"],
+        "ganeti:nodes": ["node2.example.org has been drained for 14 days, and nothing was changed"],
+        "ganeti:ssconf": [
+            "ssconf_master_candidates differs from the configuration",
+            "ssconf_node_list differs from the configuration",
+        ],
         "ganeti:kvm": ["there is no /dev/kvm"],
     }
     assert fine(results) == parts("luxid", "rapi.pem", "spice-ca.pem", "spice.pem")
-    assert {one.status for one in results if isinstance(one, Finding)} == {"Ok", "live-repair"}
+    statuses = {one.source: one.status for one in results if isinstance(one, Finding)}
+    assert {*statuses.values()} == {"Ok", "suspect", "live-repair"}
+    assert statuses["ganeti:nodes"] == "suspect"
     assert not unknown(results)
 
 
@@ -127,7 +135,8 @@ def test_a_role_that_cannot_be_read() -> None:
     file = {f"{DATA}/ssconf_master_candidates": "EIO"}
     (result,) = collect("ganeti", recorded("ganeti", "healthy-candidate", refused=file))
     assert isinstance(result, Unknown)
-    assert not unknown(collect("ganeti", recorded("ganeti", "healthy", refused=file)))
+    master = unknown(collect("ganeti", recorded("ganeti", "healthy", refused=file)))
+    assert list(master) == ["ganeti:ssconf"]
 
 
 @pytest.mark.parametrize(
@@ -303,6 +312,8 @@ STATUSES: Final = {
     "certificate_status": parts("client.pem", "server.pem"),
     "watcher_status": parts("watcher"),
     "drained_status": parts("queue"),
+    "drained_node_status": parts("nodes"),
+    "ssconf_status": parts("ssconf"),
     "kvm_status": parts("kvm"),
 }
 
@@ -319,15 +330,65 @@ def test_a_status_for_each_kind(key: str) -> None:
         assert isinstance(one, Finding)
         if one.status != "Ok":
             assert (one.status == "evacuate") == (one.source in STATUSES[key])
-            assert one.command == ("" if one.status == "evacuate" else "look")
+            assert one.command == ("look" if one.status == "live-repair" else "")
 
 
 def test_the_status_of_a_pause() -> None:
     machine = watched(60, 0, 900 * HOURS)
-    assert collect("ganeti", machine, paused_status="Ok")[-3] == Finding("ganeti:watcher", "Ok")
+    assert collect("ganeti", machine, paused_status="Ok")[-5] == Finding("ganeti:watcher", "Ok")
     (one,) = (
         one
         for one in collect("ganeti", machine, paused_status="evacuate", watcher_status="Ok")
         if isinstance(one, Finding) and one.status != "Ok"
     )
     assert (one.source, one.status) == ("ganeti:watcher", "evacuate")
+
+
+def configured(**changed: Any) -> RecordedMachine:
+    """The healthy master; ``changed``: members of node2 in the configuration."""
+    file = f"{DATA}/config.data"
+    machine = recorded("ganeti", "healthy")
+    content = json.loads(machine.read(file))
+    content["nodes"]["u2"] |= changed
+    machine.recorded["files"][file] = json.dumps(content)
+    return machine
+
+
+@pytest.mark.parametrize(
+    ("mtime", "days", "found"),
+    [
+        (NOW - 15 * 86400, 14, True),
+        (float(NOW - 15 * 86400), 14, True),
+        (NOW - 13 * 86400, 14, False),
+        (NOW - 13 * 86400, 12, True),
+        (0, 0, False),
+        # A clock that was set back.
+        (NOW + 86400, 14, False),
+    ],
+)
+def test_a_node_that_was_drained_long_ago(mtime: float, days: float, found: bool) -> None:
+    results = collect("ganeti", configured(drained=True, mtime=mtime), drained_days=days)
+    text = f"node2.example.org has been drained for {days:g} days, and nothing was changed"
+    assert faults(results) == ({"ganeti:nodes": [text]} if found else {})
+
+
+def test_files_that_differ_from_the_configuration() -> None:
+    """Whatever of them: a node too many, one that is offline, another candidate."""
+    for changed, name in (
+        ({"name": "other.example.org"}, "node_list"),
+        ({"offline": True}, "offline_nodes"),
+        ({"master_candidate": False}, "master_candidates"),
+    ):
+        found = faults(collect("ganeti", configured(**changed)))
+        assert f"ssconf_{name} differs from the configuration" in found["ganeti:ssconf"]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "{}", '{"nodes": []}', '{"nodes": {"u": {}}}', '{"nodes": {"u": 1}}']
+)
+def test_a_configuration_of_another_form(text: str) -> None:
+    machine = recorded("ganeti", "healthy")
+    machine.recorded["files"][f"{DATA}/config.data"] = text
+    results = collect("ganeti", machine)
+    assert {*unknown(results)} == {*parts("nodes", "ssconf")}
+    assert not faults(results)
