@@ -150,6 +150,8 @@ def unreachable(lab: MaintainedLab, *nodes: str) -> Iterator[None]:
         for address in addresses
         if f" {address}/" in line
     }
+    # Without it the other addresses of a device go with its first one.
+    lab.on(lab.master, "sysctl", "-qw", "net.ipv4.conf.all.promote_secondaries=1")
     for address, device in devices.items():
         lab.on(lab.master, "ip", "addr", "del", f"{address}/24", "dev", device)
     try:
