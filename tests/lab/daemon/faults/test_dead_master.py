@@ -9,11 +9,10 @@ import pytest
 
 from ganeti_steward.plugins.model.incident import COMPLETED, DEAD
 
-from ...cluster import op
 from ..conftest import brought_up
 from ..maintained_lab import MaintainedLab
 from ..node_files import FENCING
-from .breaking import unreachable
+from .breaking import power_program, unreachable
 from .findings import ignores_consistency, witnessed
 from .watched import Runs
 
@@ -31,13 +30,12 @@ def maintained() -> Iterator[MaintainedLab]:
 
 
 def test_the_instances_of_a_dead_master_come_back(maintained: MaintainedLab, runs: Runs) -> None:
-    lab, program = maintained, str(maintained.directory / "power/oob")
+    lab = maintained
     lab.place(("inst1.lab", "ext", OLD), ("inst2.lab", "ext", "node4.lab"))
-    lab.do(op("CLUSTER_SET_PARAMS", ndparams={"oob_program": program}))
     info = lab.luxi.info()
     own = lab.on(NEW, "getent", "hosts", info["name"]).split()[0]
-    with unreachable(lab, OLD):
-        lab.on(NEW, program, "power-off", OLD)
+    with power_program(lab) as power, unreachable(lab, OLD):
+        lab.on(NEW, str(power / "oob"), "power-off", OLD)
         # The address of the cluster goes with its master.
         lab.on(NEW, "ip", "addr", "del", f"{own}/24", "dev", info["master_netdev"])
         lab.fail_over(NEW)
@@ -48,4 +46,3 @@ def test_the_instances_of_a_dead_master_come_back(maintained: MaintainedLab, run
         assert lab.node(OLD, "offline", "pinst_cnt") == [True, 0]
         assert runs.nodes("inst2.lab") == {"node4.lab"}
         assert ignores_consistency(lab) == []
-    lab.on(NEW, program, "power-on", OLD)
