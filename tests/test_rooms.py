@@ -86,8 +86,10 @@ ORDER: Final[Mapping[str, tuple[str, ...]]] = {
         "rebalance",
         "page",
         "daemon",
+        "forecast",
         "cli",
     ),
+    "plugins/maintenance/forecast": ("", "cli"),
     "plugins/shadow": ("", "cli"),
     "plugins/simulation": ("", "demo", "cli"),
 }

@@ -17,6 +17,8 @@ class Pace(NamedTuple):
     """MiB of memory"""
     failover_seconds: float = 60
     """of a failover, or of shutting an instance down and starting it again"""
+    set_up_seconds: float = 15
+    """of a migration, or of a copy of disks, beside what it copies"""
     at_once: int = 4
     """instances of one node that move at the same time"""
 
@@ -41,5 +43,5 @@ def seconds_of(one: Round, pace: Pace, *, returns: bool) -> float:
 
 def _seconds(leave: Leave, pace: Pace) -> float:
     if leave.how == "migrate":
-        return leave.memory / pace.migrated_per_second
+        return pace.set_up_seconds + leave.memory / pace.migrated_per_second
     return pace.failover_seconds + leave.copied / pace.copied_per_second

@@ -56,6 +56,10 @@ class Assumptions(NamedTuple):
     """MiB of memory"""
     failover_seconds: float = _PACE.failover_seconds
     """while an instance is down in a failover"""
+    set_up_seconds: float = _PACE.set_up_seconds
+    """of a migration, or of a copy of disks, beside what it copies"""
+    short_seconds: float = 3
+    """of any other operation"""
     roll_days: float = 0
     """from one roll of planned maintenance over all nodes to the next; 0: there is none"""
     reboot_minutes: float = 10

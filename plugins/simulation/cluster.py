@@ -48,6 +48,8 @@ class SimulatedCluster:
         """names of those that are rebooted"""
         self.cut = set[str]()
         """names of nodes that run without a network"""
+        self.unconnected = set[str]()
+        """names of instances whose copies are not connected since a node of them was rebooted"""
         self.switched_off = set[str]()
         """names of nodes that their out-of-band program has switched off"""
         self._ran = set[str]()
@@ -202,6 +204,15 @@ class SimulatedCluster:
             self.switch_offs[self.alive(node)] += 1
             self.power(node, by_program=True)
 
+    def lose_connections(self, node: str) -> None:
+        """A node was rebooted: disks on it are connected again when they are activated."""
+        mirrored = (one for one in self.instances.values() if one.up and one.secondaries)
+        self.unconnected |= {one.name for one in mirrored if node in one.nodes}
+
+    def connect(self, instance: str) -> None:
+        """Its disks are activated, and in sync at once."""
+        self.unconnected.discard(instance)
+
     def cut_off(self, node: str, *, is_cut: bool) -> None:
         """Take a node's network away, or give it back; what runs there runs on."""
         (self.cut.add if is_cut else self.cut.discard)(node)
@@ -255,19 +266,22 @@ class SimulatedCluster:
         return {one.primary} if one.up and instance not in self._down else set()
 
     def whole(self, instance: str) -> set[str]:
-        """Copies are the same again as soon as their nodes are connected."""
+        """Copies are the same again as soon as they are connected."""
         one = self.instances[instance]
-        return {*one.nodes} if self.cut.isdisjoint(one.nodes) else {one.primary}
+        together = self.cut.isdisjoint(one.nodes) and instance not in self.unconnected
+        return {*one.nodes} if together else {one.primary}
 
     def disk_status(self, instance: str, node: str) -> list[Any] | None:
         """The own disk of a side is good; the connection is not while the other one is away."""
         if not self.answers(node):
             return None
         together = all(map(self.answers, self.instances[instance].nodes))
+        together = together and instance not in self.unconnected
         return [None, None, None, None, None, not together, 1]
 
     def renew_copy(self, instance: str, node: str) -> None:
         """Every copy is good."""
+        self.connect(instance)
 
     def stop(self, instance: str) -> None:
         """An instance is down until its nodes change or `start`."""

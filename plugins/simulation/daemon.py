@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from ganeti_steward.core.model.cluster import Instance
 from ganeti_steward.core.model.job_state import SUCCESS, JobState
 from ganeti_steward.plugins.filters.queue import Schedule
 from ganeti_steward.plugins.maintenance.config import Maintd
@@ -22,7 +23,7 @@ from ganeti_steward.plugins.maintenance.queue.routine_jobs import RECENT, Seen, 
 from ganeti_steward.plugins.maintenance.queue.short_jobs import CHECK_DISKS, read_check
 from ganeti_steward.plugins.maintenance.queue.submit import HandedOver, LookedUp, noted
 from ganeti_steward.plugins.maintenance.repairs.attempts import tried_again_at
-from ganeti_steward.plugins.model.disks import DiskHealth
+from ganeti_steward.plugins.model.disks import LOST_CONNECTION, DiskHealth
 from ganeti_steward.plugins.model.incident import DEAD, Incident, Submission
 from ganeti_steward.plugins.model.routine import RoutineJob
 from ganeti_steward.plugins.model.windows import is_open, read_window
@@ -129,11 +130,15 @@ class SimulatedQueue:
         """Of nodes under maintenance: both copies are in sync while both nodes run."""
         nodes = {one.node_name for one in world.incidents.values() if one.maintenance}
         return {
-            one.name: DiskHealth(world.now)
+            one.name: DiskHealth(world.now, self._disk_faults(one))
             for one in self._cluster.instances.values()
             if one.secondaries and not nodes.isdisjoint(one.nodes)
             if all(map(self._cluster.answers, one.nodes))
         }
+
+    def _disk_faults(self, one: Instance) -> tuple[str, ...]:
+        unconnected = one.name in self._cluster.unconnected
+        return (f"disk 0 on {one.primary} {LOST_CONNECTION}",) if unconnected else ()
 
     def ended(self, numbers: Iterable[int]) -> bool:
         """Whether one of these jobs has ended."""

@@ -24,7 +24,12 @@ from ganeti_steward.core.model.finding import (
 from ganeti_steward.plugins.filters.queue import Schedule
 from ganeti_steward.plugins.maintenance.engine.decision import CommandResult
 from ganeti_steward.plugins.model.incident import Incident
-from ganeti_steward.plugins.model.world import Observation, Reported, Silent
+from ganeti_steward.plugins.model.world import (
+    Observation,
+    Reported,
+    Silent,
+    diagnose_object,
+)
 from ganeti_steward.plugins.simulation.assumptions import (
     DAY,
     HOUR,
@@ -41,6 +46,8 @@ REPAIRABLE: Final = "repairable"
 FLAP: Final = "flap"
 STORM: Final = "storm"
 CUT_OFF: Final = "cut-off"
+#: What a node reports when the simulation begins.
+REPORT: Final = "report"
 
 #: Of the ailments, those that allow no migration.
 _NO_MIGRATION: Final = 0.3
@@ -173,7 +180,7 @@ class Hardware:
             reported[uuid] = reported[uuid]._replace(
                 original=self._wrong[name][failure],
                 status=failure.status,
-                command=_COMMAND if failure.status == LIVE_REPAIR else "",
+                command=str(diagnose_object(self._wrong[name][failure]).get("command", "")),
             )
         silent = {
             cluster.nodes[name].uuid: Silent(
@@ -228,17 +235,22 @@ class Hardware:
         good = self._cluster.answers(node)
         self._results[submission] = CommandResult(good, f"exit status {int(not good)}")
         if good:
-            self.reboots[node] += 1
-            self._silent[node] = self._schedule.now
-            self._cluster.power(node, reboot=True)
-            minutes = self._assumed.reboot_minutes
-            self._schedule.after(minutes * MINUTE, lambda: self._booted(node))
+            self.reboot(node)
         self.news()
+
+    def reboot(self, node: str) -> None:
+        """Have a node away for as long as a reboot takes."""
+        self.reboots[node] += 1
+        self._silent[node] = self._schedule.now
+        self._cluster.power(node, reboot=True)
+        minutes = self._assumed.reboot_minutes
+        self._schedule.after(minutes * MINUTE, lambda: self._booted(node))
 
     def _booted(self, node: str) -> None:
         if node in self._cluster.rebooted:
             self._silent.pop(node)
             self._cluster.power(node)
+            self._cluster.lose_connections(node)
             self.news()
 
     # What happens
@@ -259,6 +271,16 @@ class Hardware:
                 self._schedule.after(failure.lasts, lambda: self._worsen(failure))
             elif failure.kind == STORM:
                 self._schedule.after(failure.lasts, lambda: self._remove(failure))
+
+    def report(self, node: str, status: str, original: bytes) -> None:
+        """Have a node report this diagnose object from the start; ``status``: that of it."""
+        known = Failure(0, node, REPORT, 0, status)
+        self._wrong.setdefault(node, {})[known] = original
+
+    def be_dead(self, node: str, since: int) -> None:
+        """Have a node be dead from the start; ``since``: ns since the epoch."""
+        self._silent[node] = since
+        self._cluster.power(node, dead=True)
 
     def _flap(self, failure: Failure, until: int) -> None:
         """Report a fault, or stop to report it."""

@@ -115,6 +115,8 @@ class SimulatedJobs:
             "ops": ops,
             "opstatus": [QUEUED] * len(ops),
             "opresult": [None] * len(ops),
+            "opexec": [None] * len(ops),
+            "opend": [None] * len(ops),
             "archived": False,
             "received_ts": self._time(),
             "start_ts": None,
@@ -194,6 +196,7 @@ class SimulatedJobs:
         # Added by the process that runs the job.
         row["ops"][at]["debug_level"] = 0
         row["opstatus"][at] = "running"
+        row["opexec"][at] = self._time()
         try:
             delay, end = self._operations.begin(row["ops"][at])
         except JobFailed as err:
@@ -207,7 +210,7 @@ class SimulatedJobs:
         except JobFailed as err:
             self._fail(row, at, err)
             return
-        row["opstatus"][at] = SUCCESS
+        row["opstatus"][at], row["opend"][at] = SUCCESS, self._time()
         if at + 1 < len(row["ops"]):
             self._begin(row, at + 1)
         else:

@@ -162,16 +162,17 @@ def world_of(cluster: Cluster) -> World:
     usable = [node.name for node in cluster.nodes if node.usable]
     if not usable:
         raise StewardError("the cluster has no usable node")
-    nodes = [_in_cluster(node, usable, at) for at, node in enumerate(cluster.nodes)]
+    master = next((node.name for node in cluster.nodes if node.master), usable[0])
+    nodes = [_in_cluster(node, master, usable, at) for at, node in enumerate(cluster.nodes)]
     return World(BEGIN, cluster.replace(nodes, map(_existing, cluster.instances)), _POOL)
 
 
-def _in_cluster(node: Node, usable: list[str], at: int) -> Node:
+def _in_cluster(node: Node, master: str, usable: list[str], at: int) -> Node:
     """``at``: its place among the nodes; no two have one address."""
     candidate = node.master_candidate
     sent = node.sent.having(
         uuid=node.uuid or _uuid_of(node.name),
-        master=node.name == usable[0],
+        master=node.name == master,
         master_candidate=node.name in usable[:_POOL] if candidate is None else candidate,
         master_capable=True,
         primary_ip=node.primary_ip or str(_FIRST + at),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from random import Random
-from typing import Any, Final
+from typing import Any
 
 from ganeti_steward.allocators.placement.one_place import relocate
 from ganeti_steward.core.model import opcodes
@@ -17,10 +17,6 @@ from ganeti_steward.plugins.simulation.assumptions import SECOND, Assumptions
 from ganeti_steward.plugins.simulation.cluster import SimulatedCluster
 from ganeti_steward.plugins.simulation.effects import DELAY, NEW_SECONDARY, Effects
 from ganeti_steward.plugins.simulation.jobs import JobFailed, Operation
-
-#: s that an operation takes in addition to what it copies, and the others as a whole.
-_SET_UP: Final = 15
-_SHORT: Final = 3
 
 
 class SimulatedOperations(Effects):
@@ -55,6 +51,10 @@ class SimulatedOperations(Effects):
         if self._cluster.answers(primary) and not self._cluster.nodes[primary].offline:
             self._cluster.stop(instance)
 
+    def activate(self, instance: str, *, wait: bool) -> None:
+        """Connect the copies of its disks."""
+        self._cluster.connect(instance)
+
     def power(self, operation: Operation, node: str) -> bool:
         """Run the out-of-band program of a node, which may fail."""
         if self._calls.random() < self._assumed.oob_fails:
@@ -74,15 +74,18 @@ class SimulatedOperations(Effects):
         kind, assumed = operation["OP_ID"], self._assumed
         if kind == DELAY:
             return float(operation["duration"])
-        if kind not in opcodes.MOVES:
-            return _SHORT
+        if "instance_name" not in operation:
+            return assumed.short_seconds
         one = self._cluster.instances[operation["instance_name"]]
+        copied = one.disk_space / assumed.copied_per_second
         seconds: dict[str, float] = {
-            opcodes.MIGRATE: _SET_UP + one.memory / assumed.migrated_per_second,
+            opcodes.MIGRATE: assumed.set_up_seconds + one.memory / assumed.migrated_per_second,
             opcodes.FAILOVER: assumed.failover_seconds,
-            opcodes.REPLACE_DISKS: _SET_UP + one.disk_space / assumed.copied_per_second,
+            opcodes.REPLACE_DISKS: assumed.set_up_seconds + copied,
+            "OP_INSTANCE_MOVE": assumed.failover_seconds + copied,
+            "OP_INSTANCE_SHUTDOWN": assumed.failover_seconds,
         }
-        return seconds[kind]
+        return seconds.get(kind, assumed.short_seconds)
 
     def _resolved(self, operation: Operation) -> Operation:
         """With the node that an allocator finds, where the operation leaves that to one."""

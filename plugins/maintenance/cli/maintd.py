@@ -14,6 +14,7 @@ from ganeti_steward.core.commands.tables import add_json_option, print_json, pri
 from ganeti_steward.core.commands.terminal import progress
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_NOT_MASTER, EXIT_OK, StewardError
+from ganeti_steward.core.ganeti.luxi import Luxi
 from ganeti_steward.core.ganeti.sources import read_file
 from ganeti_steward.core.ganeti.this_node import DATA, SOCKET
 from ganeti_steward.core.json_reader import counted
@@ -28,6 +29,7 @@ from ganeti_steward.plugins.maintenance.edges.served_status import fetch_status,
 from ganeti_steward.plugins.maintenance.edges.status import observation_word, wait_line
 from ganeti_steward.plugins.maintenance.engine.decision import Change, Decision
 from ganeti_steward.plugins.maintenance.engine.transitions import FORGOTTEN, mermaid
+from ganeti_steward.plugins.maintenance.forecast.cli import printed
 from ganeti_steward.plugins.maintenance.pause import pause_tag, pause_tags
 from ganeti_steward.plugins.model.incident import Incident
 from ganeti_steward.plugins.model.operations import remove_tags, set_tags
@@ -164,8 +166,17 @@ def _add_status(one: argparse.ArgumentParser) -> None:
 
 
 def _add_plan(one: argparse.ArgumentParser) -> None:
-    describe(one, {"gnt-steward maintd plan": "decide as the next round would, and do nothing"})
+    describe(
+        one,
+        {
+            "gnt-steward maintd plan": "decide as the next round would, and do nothing",
+            "gnt-steward maintd plan --forecast": "what follows after that, to the end",
+        },
+    )
     _add_luxid(one)
+    text = "each step to the end with its time, as if the mode was act and nothing else failed"
+    one.add_argument("--forecast", action="store_true", help=text)
+    printed.add_times(one)
     one.set_defaults(act=_plan)
 
 
@@ -263,6 +274,13 @@ def _plan(options: argparse.Namespace) -> int:
     with progress("reading the cluster and the reports of the nodes"):
         place = DaemonOptions(luxi_socket=options.luxi_socket, data=options.data)
         inputs, decision, held = preview(place)
+    if options.forecast:
+        world = inputs.world
+        rates = printed.rates_of(options, world.cluster, Luxi(options.luxi_socket))
+        known = [one for one in world.incidents.values() if one.active]
+        found = printed.forecast_of(options, world, known, rates)
+        printed.print_forecast(found, rates, options)
+        return EXIT_OK
     print_lines(decision_lines(decision, inputs.world.incidents, held))
     print_lines(silent_lines(inputs.world))
     return EXIT_OK

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -14,9 +15,12 @@ from ganeti_steward.core.commands.cluster_options import (
     add_source_options,
     read_source,
 )
+from ganeti_steward.core.commands.configuration import configuration
 from ganeti_steward.core.commands.manual import add_subcommand, add_subcommands, describe
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
+from ganeti_steward.core.json_reader import counted
 from ganeti_steward.plugins.maintenance.cli import (
+    maintenance_list,
     maintenance_pause,
     maintenance_plan,
     maintenance_wait,
@@ -25,18 +29,21 @@ from ganeti_steward.plugins.maintenance.cli import (
 )
 from ganeti_steward.plugins.maintenance.cli.cluster import (
     add_submit_option,
-    daemon_waits,
     live_client,
 )
-from ganeti_steward.plugins.maintenance.cli.incident import incident_lines
+from ganeti_steward.plugins.maintenance.config import Maintd
+from ganeti_steward.plugins.maintenance.forecast.cli import printed
+from ganeti_steward.plugins.maintenance.forecast.deadline import read_deadline
 from ganeti_steward.plugins.maintenance.pause import TAG_FORM
-from ganeti_steward.plugins.model.incident import Maintenance
-from ganeti_steward.plugins.model.progress import Home, emptied, empties
 from ganeti_steward.plugins.model.works import BY_ADMIN, POWER, is_work
+from ganeti_steward.plugins.texts import local_time
 
 if TYPE_CHECKING:
     from ganeti_steward.allocators.rolling.roll import Roll
     from ganeti_steward.core.model.cluster import Cluster
+    from ganeti_steward.plugins.maintenance.forecast.rates import Learned
+    from ganeti_steward.plugins.maintenance.forecast.steps import Forecast
+    from ganeti_steward.plugins.model.incident import Incident
 
 
 #: Why a roll leaves out the master.
@@ -105,10 +112,16 @@ def _finish_request(one: argparse.ArgumentParser) -> None:
     one.add_argument("--with-master", action="store_true", help=text)
     text = "at most N nodes are away at the same time, and at most as many as most-nodes"
     one.add_argument("--at-once", type=maintenance_plan.positive, metavar="N", help=text)
+    text = (
+        "when all nodes have to be back, such as 06:00, 'Sat 06:00' or '2026-12-05 06:00': as few "
+        "nodes are away at once as are in time, and nothing is requested where none are"
+    )
+    one.add_argument("--by", type=_deadline, metavar="TIME", help=text)
     text = "the tag that each of these nodes loses at the end of its maintenance"
     one.add_argument("--remove-tag", type=_tag, metavar="TAG", help=text)
-    text = "print the moves that would be made, and request nothing"
+    text = "print each step that the daemon would do, with its time, and request nothing"
     one.add_argument("--dry-run", action="store_true", help=text)
+    printed.add_times(one)
     add_reason_option(one)
     one.set_defaults(act=_request)
     # The cluster's key is on the master, where luxid is.
@@ -119,6 +132,16 @@ def _work(text: str) -> str:
     if not is_work(text):
         raise argparse.ArgumentTypeError(f"{text!a} is none of none, power, command:NAME")
     return text
+
+
+def _deadline(text: str) -> int:
+    """ns since the epoch."""
+    at = read_deadline(text, datetime.fromtimestamp(time.time()))
+    if at is None:
+        raise argparse.ArgumentTypeError(
+            f"{text!a} is not a time to come, such as 06:00, Sat 06:00 or 2026-12-05 06:00"
+        )
+    return int(at.timestamp()) * 10**9
 
 
 def _tag(text: str) -> str:
@@ -152,33 +175,57 @@ def _request(options: argparse.Namespace) -> int:
     if roll.impossible:
         return EXIT_FAILURE
     tables.print_notes(maintenance_plan.of_the_master(roll, cluster))
-    if options.dry_run:
-        print(maintenance_plan.summary(roll))
-        tables.print_lines(_moves(roll))
-        return EXIT_OK
+    if options.dry_run or options.by:
+        active = [one.incident for one in known if one.incident.active]
+        roll, found, rates = _forecast(options, cluster, names, active)
+        if options.dry_run:
+            printed.print_forecast(found, rates, options)
+            return EXIT_OK
     nodes = [cluster.node(name) for one in roll.rounds for name in one.nodes]
-    request = Maintenance(
-        maintenance_plan.choice(options),
-        not options.no_return,
-        work=options.work,
-        # Copies of two nodes that are away may have no place, those of one have.
-        at_once=options.at_once or int(options.full),
-        full=options.full,
-        tag=tag or "",
-    )
+    request = requests.wanted(options, maintenance_plan.choice(options))
     for incident in requests.write_requests(options, nodes, request, options.reason or ""):
         print(f"Requested maintenance of {incident.node_name}: incident {incident.uuid}.")
     return EXIT_OK
 
 
-def _moves(roll: Roll) -> Iterator[str]:
-    """What would move in each round, a line each."""
-    for one in roll.rounds:
-        for leave in one.leaves:
-            yield f"{leave.instance}: {leave.how} {leave.source} {leave.target}".rstrip()
-        for copy in one.copies:
-            gib = f"{copy.copied / 1024:.1f} GiB"
-            yield f"{copy.instance}: replace-disks {copy.source} {copy.target} ({gib})"
+def _forecast(
+    options: argparse.Namespace, cluster: Cluster, names: Sequence[str], active: list[Incident]
+) -> tuple[Roll, Forecast, Learned]:
+    """What the daemon would do; with ``--by`` by as few nodes at once as are in time.
+
+    Raises StewardError where that is impossible, with the earliest end.
+    """
+    luxid = printed.luxid_of(options)
+    rates, world = printed.rates_of(options, cluster, luxid), printed.world_now(cluster, luxid)
+    most = configuration(("maintd",)).section(Maintd).most_nodes
+    ends = {}
+    for at_once in range(1, most + 1) if options.by and not options.at_once else (options.at_once,):
+        options.at_once = at_once
+        roll = maintenance_plan.planned(options, cluster, names, at_once or 1)
+        found = maintenance_plan.forecast_of(options, world, roll, rates, *active)
+        if not options.by:
+            return roll, found, rates
+        if found.end and found.end <= options.by:
+            text = f"with {at_once} at once all nodes are back at {local_time(found.end)}"
+            tables.print_notes([text])
+            return roll, found, rates
+        ends[at_once] = found
+    raise StewardError(_too_late(options, ends, len(names)))
+
+
+def _too_late(options: argparse.Namespace, ends: Mapping[int, Forecast], nodes: int) -> str:
+    """Why not all nodes are back in time."""
+    late = f"not all of {counted(nodes, 'node')} can be back by {local_time(options.by)}"
+    in_time = {number: found.end for number, found in ends.items() if found.end}
+    if not in_time:
+        (*_, last) = ends.values()
+        endless = next(one for one in last.outcomes if not one.at)
+        return f"{late}: {endless.node} does not end: {endless.reason}"
+    best = min(in_time, key=lambda number: in_time[number])
+    return (
+        f"{late}: the earliest end is {local_time(in_time[best])}, with {best} at once; more at "
+        "once: most-nodes of [maintd]; --dry-run without --by prints the steps"
+    )
 
 
 def _without(
@@ -203,60 +250,13 @@ def _without(
             yield name
 
 
-def _list_options(one: argparse.ArgumentParser) -> None:
-    describe(
-        one,
-        {
-            "gnt-steward maintenance list": "how far the maintenance of each node is",
-            "gnt-steward maintenance list -o node,state --no-headers": "for scripts",
-        },
-        units="Times are local, with the offset from UTC.",
-    )
-    tables.add_field_options(one, requests.FIELDS)
-    _finish_live(one, _list)
-
-
 def _finish_live(one: argparse.ArgumentParser, act: Callable[[argparse.Namespace], int]) -> None:
     one.set_defaults(act=act)
     add_source_options(one, positional=False, files=False)
 
 
-def _list(options: argparse.Namespace) -> int:
-    cluster = read_source(options).cluster
-    found = requests.requests_of(live_client(options))
-    waits = daemon_waits() if any(one.incident.active for one in found) else {}
-    rows = [requests.row_of(one, cluster, waits.get(one.incident.uuid, ())) for one in found]
-    rows += requests.unfinished_rows(found, cluster)
-    tables.print_fields(options, requests.FIELDS, requests.USUAL, rows)
-    return EXIT_OK
-
-
 def _named_options(one: argparse.ArgumentParser) -> None:
     one.add_argument("node", help="a node, or the uuid of its maintenance")
-
-
-def _show_options(one: argparse.ArgumentParser) -> None:
-    describe(one, {"gnt-steward maintenance show node3": "all that is recorded of it"})
-    _named_options(one)
-    _finish_live(one, _show)
-
-
-def _show(options: argparse.Namespace) -> int:
-    cluster = read_source(options).cluster
-    one = requests.named(requests.requests_of(live_client(options)), cluster, options.node)
-    waits = daemon_waits().get(one.incident.uuid, ())
-    row = requests.row_of(one, cluster, waits)
-    tables.print_lines(f"{requests.FIELDS[name]}: {_text(row[name])}" for name in requests.FIELDS)
-    homes = [Home(instance.nodes, instance.up) for instance in cluster.instances]
-    far = emptied(one.incident, homes) if empties(one.incident) else None
-    tables.print_lines(incident_lines(one.incident, one.incident.original, one.signature, far))
-    return EXIT_OK
-
-
-def _text(value: tables.Value) -> str:
-    if isinstance(value, str | int):
-        return str(value)
-    return ", ".join(value) or "-"
 
 
 def _done_options(one: argparse.ArgumentParser) -> None:
@@ -299,12 +299,15 @@ _SUBCOMMANDS: Final[Mapping[str, tuple[str, Callable[[argparse.ArgumentParser], 
     ),
     "start": ("empty nodes for maintenance, one after the other", _start_options),
     "roll": ("the same for all nodes, or a node group", _roll_options),
-    "list": ("each maintenance that is recorded, and how far it is", _list_options),
+    "list": (
+        "each maintenance that is recorded, and how far it is",
+        maintenance_list.list_options,
+    ),
     "wait": (
         "wait until the node is ready, back or done, for scripts",
         maintenance_wait.wait_options,
     ),
-    "show": ("one maintenance with all that is recorded", _show_options),
+    "show": ("one maintenance with all that is recorded", maintenance_list.show_options),
     "pause": ("have no maintenance go on, until resume", maintenance_pause.pause_options),
     "resume": ("end a pause of maintenance", maintenance_pause.resume_options),
     "done": ("the work on a node is over: take it back", _done_options),

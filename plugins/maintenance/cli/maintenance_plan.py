@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import math
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
@@ -18,14 +18,19 @@ from ganeti_steward.core.commands.terminal import progress
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
 from ganeti_steward.core.json_reader import counted
 from ganeti_steward.core.model.requests import EVAC_ALL, NodeEvacuate
-from ganeti_steward.plugins.maintenance.cli import reboots
-from ganeti_steward.plugins.maintenance.config import Maintd
+from ganeti_steward.plugins.maintenance.cli import reboots, requests
+from ganeti_steward.plugins.maintenance.forecast.cli import printed
+from ganeti_steward.plugins.texts import local_time
 
 if TYPE_CHECKING:
     from ganeti_steward.allocators.rolling.roll import Roll, Round
     from ganeti_steward.core.config.values import Config
     from ganeti_steward.core.hooks.calls import PluginRules
     from ganeti_steward.core.model.cluster import Cluster
+    from ganeti_steward.plugins.maintenance.forecast.rates import Learned
+    from ganeti_steward.plugins.maintenance.forecast.steps import Forecast
+    from ganeti_steward.plugins.model.incident import Incident
+    from ganeti_steward.plugins.model.world import World
 
 #: Fields of the list of rounds -> headings.
 FIELDS: Final = {
@@ -44,12 +49,6 @@ _USUAL: Final = (
     *("round", "migrations", "failovers", "stopped", "copied", "one-copy", "n1", "minutes"),
     "nodes",
 )
-#: Fields of `Pace` that are options -> what they are.
-_PACES: Final = {
-    "copied_per_second": "MiB of disks that are copied per second",
-    "migrated_per_second": "MiB of memory that a migration copies per second",
-    "failover_seconds": "seconds of a failover, or of a shutdown and a start",
-}
 #: Fields of the list of moves -> headings.
 MOVES: Final = {
     "round": "Round",
@@ -82,9 +81,14 @@ def plan_options(one: argparse.ArgumentParser) -> None:
     one.add_argument("--n1", action="store_true", help=text)
     text = "instances stay where they went; each round begins with what the one before has left"
     one.add_argument("--no-return", action="store_true", help=text)
-    add_pace(one)
+    printed.add_times(one)
+    either = one.add_mutually_exclusive_group()
     text = "each instance that leaves, rather than each round"
-    one.add_argument("--moves", action="store_true", help=text)
+    either.add_argument("--moves", action="store_true", help=text)
+    text = "each step of the daemon to the end, with its time, rather than each round"
+    either.add_argument("--forecast", action="store_true", help=text)
+    text = "a shell script that does it without the daemon, rather than a table"
+    either.add_argument("-C", "--print-commands", action="store_true", help=text)
     tables.add_field_options(one, FIELDS)
     one.set_defaults(act=_plan)
     add_source_options(one, positional=False)
@@ -117,26 +121,6 @@ def add_full(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--full", action="store_true", help=text)
 
 
-def add_pace(parser: argparse.ArgumentParser) -> None:
-    """How fast instances move, see `_pace`."""
-    for field, text in _PACES.items():
-        option, usual = f"--{field.replace('_', '-')}", Pace._field_defaults[field]
-        shown = f"{text}; default: {usual:g}"
-        parser.add_argument(option, type=_speed, metavar="NUMBER", default=usual, help=shown)
-
-
-def _speed(text: str) -> float:
-    value = float(text)
-    if not 0 < value < math.inf:
-        raise argparse.ArgumentTypeError("it has to be above 0")
-    return value
-
-
-def _pace(options: argparse.Namespace) -> Pace:
-    moves = configuration(("maintd",)).section(Maintd).moves_at_once
-    return Pace(at_once=moves, **{field: getattr(options, field) for field in _PACES})
-
-
 def positive(text: str) -> int:
     """A whole number of an option that is 1 or more."""
     value = int(text)
@@ -149,11 +133,46 @@ def _plan(options: argparse.Namespace) -> int:
     """Print the rounds; status 1 where a node cannot be away."""
     source = read_source(options)
     names = reboots.chosen(options, node_names(options, source.cluster), time.time())
+    if options.print_commands:
+        names = list(_without_master(names, source.cluster))
     roll = planned(options, source.cluster, names, options.at_once or 0, n1=options.n1)
     tables.print_notes((*source.notes, *_notes(roll, source.cluster)))
-    _print(options, roll, _pace(options))
+    luxid = printed.luxid_of(options)
+    rates = printed.rates_of(options, source.cluster, luxid)
+    if options.print_commands:
+        from ganeti_steward.plugins.maintenance.forecast.script import script  # with the engine
+
+        at = local_time(time.time_ns())
+        sys.stdout.write(script(roll, source.cluster, at, returns=not options.no_return))
+    elif options.forecast:
+        world = printed.world_now(source.cluster, luxid)
+        found = forecast_of(options, world, roll, rates)
+        printed.print_forecast(found, rates, options)
+    else:
+        _print(options, roll, rates.pace)
     print_impossible(roll)
     return EXIT_FAILURE if roll.impossible else EXIT_OK
+
+
+def _without_master(names: Sequence[str], cluster: Cluster) -> Iterator[str]:
+    """The nodes that a script can empty, which runs on the master."""
+    for name in names:
+        if cluster.node(name).master:
+            tables.print_notes([f"{name} is left out: it is the master"])
+        else:
+            yield name
+
+
+def forecast_of(
+    options: argparse.Namespace, world: World, roll: Roll, rates: Learned, *more: Incident
+) -> Forecast:
+    """What the daemon would do if maintenance of the nodes was requested now.
+
+    ``more``: incidents that are recorded already.
+    """
+    nodes = [world.cluster.node(name) for one in roll.rounds for name in one.nodes]
+    new = requests.made(nodes, requests.wanted(options, choice(options)), "", world.now)
+    return printed.forecast_of(options, world, (*more, *new), rates)
 
 
 def planned(
@@ -259,8 +278,8 @@ def _print(options: argparse.Namespace, roll: Roll, pace: Pace) -> None:
         if not options.no_headers and options.separator is None and not options.json:
             print(summary(roll))
             text = (
-                f"{_minutes(sum(times))} minutes of moves, at {options.migrated_per_second:g} MiB "
-                f"of memory and {options.copied_per_second:g} MiB of disks a second; the work on "
+                f"{_minutes(sum(times))} minutes of moves, at {pace.migrated_per_second:g} MiB "
+                f"of memory and {pace.copied_per_second:g} MiB of disks a second; the work on "
                 "the nodes comes on top"
             )
             width = tables.terminal_width()

@@ -28,7 +28,7 @@ from ganeti_steward.plugins.model.incident import (
 )
 from ganeti_steward.plugins.model.operations import set_tags
 from ganeti_steward.plugins.model.progress import progress
-from ganeti_steward.plugins.model.works import requested, work_began
+from ganeti_steward.plugins.model.works import BY_ADMIN, requested, work_began
 from ganeti_steward.plugins.texts import local_time
 
 if TYPE_CHECKING:
@@ -97,12 +97,35 @@ def write_requests(
     client, key = open_luxid(source_options(options)), own_key()
     store = Store(client, lambda: key)
     store.read_all()
-    now, written = time.time_ns(), []
-    for number, node in enumerate(nodes):
-        incident = requested(node, request, now + number, str(uuid4()), reason)
+    incidents = made(nodes, request, reason, time.time_ns())
+    for incident in incidents:
         store.write(incident)
-        written.append(incident)
-    return written
+    return incidents
+
+
+def made(nodes: Sequence[Node], request: Maintenance, reason: str, now: int) -> list[Incident]:
+    """An incident for each of these nodes, which are taken in this order; ``now``: ns."""
+    return [
+        requested(node, request, now + number, str(uuid4()), reason)
+        for number, node in enumerate(nodes)
+    ]
+
+
+def wanted(options: argparse.Namespace, choice: str) -> Maintenance:
+    """What the options of ``start``, ``roll`` or ``plan`` request of each node.
+
+    ``choice``: what is done with instances that cannot migrate.
+    """
+    # Copies of two nodes that are away may have no place, those of one have.
+    at_once = options.at_once or int(options.full)
+    return Maintenance(
+        choice,
+        not options.no_return,
+        work=getattr(options, "work", BY_ADMIN),
+        at_once=at_once,
+        full=options.full,
+        tag=getattr(options, "remove_tag", None) or "",
+    )
 
 
 def in_the_way(

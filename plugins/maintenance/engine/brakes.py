@@ -178,9 +178,13 @@ def _of_deleted(world: World) -> set[str]:
 
 def storm(case: BrakeCase) -> Held | None:
     """Too many nodes report a fault at the same time, of those about which nothing is known yet."""
-    nodes = _unjudged(case.world)
-    reporting = sum(_is_ill(case.world, node) for node in nodes)
-    silent = sum(_fell_silent(case.world, node) for node in nodes)
+    world = case.world
+    # Mostly no node is; what is known about nodes takes longer to find out.
+    if sum(_is_ill(world, one) or _fell_silent(world, one) for one in world.cluster.nodes) <= 1:
+        return None
+    nodes = _unjudged(world)
+    reporting = sum(_is_ill(world, node) for node in nodes)
+    silent = sum(_fell_silent(world, node) for node in nodes)
     ill = reporting + silent
     if ill <= 1 or ill <= case.config.storm_share * len(nodes):
         return None
@@ -241,8 +245,10 @@ def _object_id(world: World, node: Node) -> str:
 
 def waiting(incident: Incident, world: World) -> set[str]:
     """Names of nodes that it took out of service until a person acknowledges its result."""
+    if not incident.state.result:
+        return set()
     out = {node.name for node in world.cluster.nodes if node.offline or node.drained}
-    return out.intersection(incident.demoted) if incident.state.result else set()
+    return out.intersection(incident.demoted)
 
 
 def pause(case: BrakeCase) -> Held | None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from ganeti_steward.allocators.rolling.pace import Pace, seconds_of
 from ganeti_steward.allocators.rolling.roll import Leave, Round
 
-PACE = Pace(copied_per_second=10, migrated_per_second=100, failover_seconds=5, at_once=2)
+PACE = Pace(
+    copied_per_second=10, migrated_per_second=100, failover_seconds=5, set_up_seconds=0, at_once=2
+)
 
 
 def leave(how: str, source: str, memory: int, copied: int = 0) -> Leave:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -128,13 +130,33 @@ def test_a_roll_leaves_out_the_master_and_dry_run_writes_nothing(
     done = call("roll", "--all", "--stop", "--dry-run")
     assert done.status == 0, done.err
     assert "n1.test is left out: it is the master" in done.err
-    assert "d2.test: migrate n2.test n3.test\n" in done.out
-    assert "p1.test: shutdown n3.test\n" in done.out
+    assert "n2.test move           0.0 d2.test:migrate:n3.test\n" in done.out
+    assert "n3.test move           0.0 d2.test:migrate:n2.test\n" not in done.out
+    assert "n3.test stop           0.0 p1.test:shutdown\n" in done.out
+    assert "\n3 nodes: 3 completed\n" in done.out
+    assert "\nassumed: 10 minutes for the work on a node, 400 MiB of memory a second " in done.out
     assert cluster.rows == []
     assert call("roll", "--all", "--stop", "--no-return").status == 0
     assert sorted(one.node_name for one in cluster.incidents) == ["n2.test", "n3.test", "n4.test"]
     assert {one.maintenance for one in cluster.incidents} == {Maintenance("stop", returns=False)}
     assert len({one.first_seen for one in cluster.incidents}) == 3
+
+
+def test_a_deadline(call: Caller, cluster: Cluster, front: Front, tmp_path: Path) -> None:
+    """As few nodes are away at once as are in time; nothing is requested where none are."""
+    front.configure(f'[maintd]\nkey-file = "{tmp_path / "hmac.key"}"\nmost-nodes = 3\n')
+    soon = datetime.fromtimestamp(time.time() + 300)
+    done = call("roll", "--all", "--stop", "--by", f"{soon:%Y-%m-%d %H:%M}")
+    assert (done.status, cluster.rows) == (1, [])
+    assert "not all of 3 nodes can be back by " in done.err
+    assert "the earliest end is " in done.err
+    late = call("roll", "--all", "--stop", "--by", "2099-01-01 06:00", "--dry-run")
+    assert "with 1 at once all nodes are back at " in late.err
+    tight = datetime.fromtimestamp(time.time() + 1800)
+    words = ("--by", f"{tight:%Y-%m-%d %H:%M}", "--reboot-minutes", "10")
+    assert call("roll", "--all", "--stop", *words).status == 0
+    assert {one.maintenance and one.maintenance.at_once for one in cluster.incidents} == {2}
+    assert call("roll", "--all", "--by", "2020-01-01 06:00").status == 2
 
 
 def test_a_roll_of_the_nodes_with_a_tag(call: Caller, cluster: Cluster) -> None:
@@ -201,8 +223,7 @@ def test_full(call: Caller, cluster: Cluster) -> None:
     cluster.ganeti.node("n4.test")["drained"] = False
     done = call("start", "n2", "--full", "--dry-run")
     assert done.status == 0, done.err
-    assert "d2.test: replace-disks n2.test n4.test (" in done.out
-    assert " GiB)" in done.out
+    assert "d2.test:replace-disks:n4.test\n" in done.out
     assert call("start", "n2", "--full").status == 0
     assert call(*LIST, "node,full").out == "n2.test|Y\n"
     assert {one.maintenance for one in cluster.incidents} == {

@@ -70,12 +70,12 @@ def test_how_long_rounds_take(call: Call) -> None:
     """node4 has 8 GiB of memory to migrate, node5 10.1 GiB of disks to copy, both ways."""
     columns = ("-o", "nodes,minutes", "--no-headers", "--separator", "|")
     done = call("node4,node5", "--move", "--at-once", "1", *columns)
-    assert sorted(done.out.splitlines()) == ["node4.lab|0.7", "node5.lab|5.5"]
+    assert sorted(done.out.splitlines()) == ["node4.lab|1.2", "node5.lab|5.5"]
     slow = ("--migrated-per-second", "100", "--copied-per-second", "10", "--failover-seconds", "1")
     done = call("node4,node5", "--move", "--at-once", "1", "--no-return", *columns, *slow)
-    assert sorted(done.out.splitlines()) == ["node4.lab|1.4", "node5.lab|17.3"]
+    assert sorted(done.out.splitlines()) == ["node4.lab|1.6", "node5.lab|17.3"]
     data = json.loads(call("node4", "--json").out)
-    assert [one["seconds"] for one in data["rounds"]] == [41.0]
+    assert [one["seconds"] for one in data["rounds"]] == [71.0]
     assert call("--all", "--copied-per-second", "0").status == 2
 
 

@@ -1,0 +1,1 @@
+"""Options of forecasts, and how they are printed."""
