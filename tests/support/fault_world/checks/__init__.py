@@ -1,6 +1,6 @@
 """What must hold after every effect, whatever has gone wrong: `Checks` has it all checked.
 
-`docs/explanation/invariants.md` has the invariants as a table.
+`docs/explanation/invariants.md` lists the invariants.
 """
 
 from fault_world.checks.checks import Checks
