@@ -1,4 +1,4 @@
-"""What CONTRIBUTING.md names exists: files, tests, tasks; and the source map has every folder."""
+"""What CONTRIBUTING.md names exists: files, tests, tasks; the source map is that of the folders."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_the_tasks_exist() -> None:
         assert (ROOT / script.strip()).is_file(), script
 
 
-def test_the_source_map_has_every_folder() -> None:
+def test_the_source_map_is_that_of_the_folders() -> None:
     done = subprocess.run([ROOT / "contrib" / "source-map"], capture_output=True, check=True)
     page = DOCS / "explanation" / "source-map.md"
     assert page.read_text() == done.stdout.decode(), (

@@ -8,63 +8,58 @@ from typing import Final
 #: Name -> what must hold.
 INVARIANTS: Final[Mapping[str, str]] = {
     "submitted-once": "The jobs of a submission are handed over once.",
-    "recorded-first": "A repair is recorded before its jobs are handed over. Otherwise only "
-    "routine work changes anything.",
-    "reported": "A node is drained, set offline or switched off only for a valid report that "
-    "lasted hold-time, or after a person confirmed that it is off or requested its maintenance.",
-    "dead": "A silent node is repaired only after dead-after. It is not switched off while a DRBD "
-    "peer or another candidate reaches it, or without the permission that fence = confirm needs. "
-    "Nothing leaves it before it is offline.",
-    "one-master": "A daemon that is no longer on the master hands nothing over after the next "
-    "vote.",
-    "accepted": "Every daemon accepts a record that no one but a daemon has changed.",
-    "written-back": "A daemon writes back a record that it knows and others changed.",
+    "recorded-first": "A repair is recorded before its jobs are handed over. Only routine work "
+    "changes anything else.",
+    "reported": "A node is drained, set offline or switched off only for a report that lasted "
+    "hold-time, or if a person confirmed that it is off or requested maintenance.",
+    "dead": "A silent node is repaired only after dead-after. It is not switched off while "
+    "another node reaches it, or without the permission that fence needs. Nothing leaves it "
+    "before it is offline.",
+    "one-master": "A daemon that lost the vote for the master hands nothing over.",
+    "accepted": "A record that only daemons changed is accepted by all daemons.",
+    "written-back": "A daemon writes back a record that others changed.",
     "worst-first": "The most severe incident of a node is repaired first.",
-    "storm": "Nothing is repaired while more nodes than storm-share report faults that no person "
+    "storm": "Nothing is repaired while more nodes than storm-share have faults that no person "
     "knows.",
-    "drained-first": "No instance is moved off a faulty node that was not drained before.",
+    "drained-first": "No instance moves off a faulty node that was not drained.",
     "migrates": "The repair evacuate stops no instance on a node in service.",
     "canceled": "A canceled incident begins nothing, and its queued jobs are canceled.",
-    "not-again": "An incident whose cancel or removal was recorded begins nothing, whatever "
-    "record is put back.",
+    "not-again": "An incident that was canceled or removed begins nothing, whatever record is put "
+    "back.",
     "retried": "A failed move is retried after retry-delay, at most move-attempts times. The same "
     "task succeeds at most four times in a row.",
-    "open-until-ended": "A task is open in its record until its jobs and command end. An ended "
-    "incident has no open command.",
-    "result": "A repair is completed only after its command succeeded, or when no primary is left "
-    "on the node.",
+    "open-until-ended": "A task is open in its record until its jobs and command end.",
+    "result": "A repair is completed only after its command succeeded, or when no primary is left.",
     "acknowledged": "A result is acknowledged only after its tag was on the node.",
-    "healthy": "An incident is forgotten only after its node reported something else for "
-    "healthy-delay.",
+    "healthy": "An incident is forgotten only after other reports for healthy-delay.",
     "emptied": "No node is rebooted for maintenance, or set offline while it runs, with an "
     "instance on it. The daemon reboots only drained nodes.",
     "rebooted-once": "The daemon reboots a node once for one maintenance.",
     "returned": "A command reboots a node only after this daemon got its report. A node with a "
-    "known boot id is back only after a reboot, or when a person says so.",
+    "known boot id is back only after a reboot, or by a person's word.",
     "remembered": "What is drained, shut down or moved away for maintenance has a tag.",
-    "apart": "No two nodes of one instance are away for maintenance together.",
+    "apart": "No two nodes of an instance are away for maintenance together.",
     "opted-out": "Nothing with the tag maintd:off, or in a group with it, is touched.",
     "paused": "Nothing is submitted while the last tags read have a pause.",
-    "one-task": "No instance is in two jobs, no node in tasks of two repairs, and a node has one "
-    "task.",
-    "target-healthy": "Nothing is moved to a node that is drained, offline, without memory, or "
-    "has an incident that has not ended well.",
+    "one-task": "No instance is in two jobs, no node in two repairs or two tasks.",
+    "target-healthy": "Nothing moves to a node that is drained, offline, without memory, or has "
+    "an incident that has not ended well.",
     "master-kept": "The master is never drained, set offline or switched off.",
-    "candidates": "The master is not left as the only candidate where another node could be one.",
+    "candidates": "The master is not left as the only possible candidate.",
     "limits": "Repairs stay within most-nodes and most-waiting. A maintenance begins only while "
     "both kinds together do.",
-    "waits-end": "Each wait says until when it lasts and ends then, or says what a person can do.",
+    "waits-end": "Each wait ends when it says, or says what a person can do.",
     "planned-last": "No repair waits for planned maintenance.",
     "runs-once": "No instance runs on two nodes.",
     "data-kept": "No instance starts from an old copy, unless the other node has no power and "
-    "either failover-unsynced permits it or, for dead nodes and routine work, the last check "
-    "found both in sync.",
+    "failover-unsynced permits it or, for dead nodes and routine work, the last check found both "
+    "in sync.",
     "copies-kept": "No good copy is given up while the instance could leave the faulty node "
-    "first, or if none is left afterwards.",
+    "first, or if it is the last one.",
     "command-reported": "A repair command runs only on the node that reports it, once for each "
     "id, and once an hour for an object.",
     "reported-once": "Each change of a record becomes one audit entry and one notification, in "
-    "order. The log catches up after a restart.",
+    "order, even over restarts.",
     "no-fault": "No round ends by an unexpected error.",
     "bounded": "Records, rules, tags, notes and threads left behind are bounded.",
     "ends": "When nothing fails any more and a person acknowledges results, every incident ends.",
