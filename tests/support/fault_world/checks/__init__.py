@@ -1,6 +1,6 @@
 """What must hold after every effect, whatever has gone wrong: `Checks` has it all checked.
 
-`docs/explanation/invariants.md` lists the invariants.
+`docs/explanation/invariants.md` has an overview.
 """
 
 from fault_world.checks.checks import Checks
