@@ -23,12 +23,20 @@ if TYPE_CHECKING:
 
 PAGE: Final = (DOCS / "how-to" / "come-from-htools.md").read_text()
 HAIL: Final = Path("/usr/lib/ganeti/iallocators/hail")
+PROGRAMS: Final = Path("/usr/lib/ganeti/default/usr/bin")
+#: The section about what several tools have; the table of a tool goes before it.
+SHARED: Final = "Options of several tools"
 #: Section of the page -> the command of ours beside which its options stand; hail's: the allocator.
+#: Empty where no command takes the place of the tool.
 OURS: Final = {
-    "hail": "",
+    "hail": "iallocator",
     "hbal": "balance",
     "hspace": "capacity",
     "hcheck": "check",
+    "hinfo": "check",
+    "hroller": "maintenance plan",
+    "hsqueeze": "",
+    "hscan": "",
     "harep": "",
     "gnt-filter": "filter",
 }
@@ -38,14 +46,25 @@ _OPTION: Final = re.compile(r"(?<![\w-])(--?[a-zA-Z][\w-]*)")
 _HELP: Final = re.compile(r"^ *(-\w\b|--[\w-]+)(?:\S*(?: [A-Z]+)?,? +(--?[\w-]+))?", re.MULTILINE)
 
 
-def rows(tool: str) -> list[tuple[str, str]]:
-    """The first two cells of each row of the tool's table."""
-    found = re.findall(r"^\| ([^|]+) \| ([^|]*) \|", section(tool), re.MULTILINE)
-    return [(first, second) for first, second in found if first.startswith("`")]
+def rows(title: str) -> list[tuple[list[str], str]]:
+    """Each row of the table: the names in its first cell, and its second cell."""
+    found = re.findall(r"^\| (`[^|]+) \| ([^|]*) \|", section(title), re.MULTILINE)
+    return [(re.findall(r"`([^`]+)`", first), second) for first, second in found]
 
 
-def section(tool: str) -> str:
-    return PAGE.split(f"\n## {tool}\n")[1].split("\n## ")[0]
+def section(title: str) -> str:
+    return PAGE.split(f"\n## {title}\n")[1].split("\n## ")[0]
+
+
+def named(title: str) -> list[str]:
+    return [name for names, _ in rows(title) for name in names]
+
+
+def described(tool: str) -> dict[str, str]:
+    """Each option of the tool -> what the page has in its place; the tool's own table wins."""
+    every = [*rows(SHARED), *rows(tool)]
+    cells = {name: cell for names, cell in every for name in names}
+    return {name: cells[name] for name in sorted(theirs(tool) & {*cells})}
 
 
 @cache
@@ -78,35 +97,54 @@ def theirs(tool: str) -> set[str]:
     return {option for word in called for option in options_of(tool, word)} | {*words}
 
 
+def test_every_installed_program_has_a_section() -> None:
+    if not PROGRAMS.is_dir():
+        pytest.skip("htools are not installed")
+    assert {path.name for path in some(PROGRAMS.glob("h*"))} - {"htools"} <= {*OURS}
+
+
 @pytest.mark.parametrize("tool", OURS)
-def test_every_option_of_theirs_is_in_the_table(tool: str) -> None:
-    named = [name for first, _ in rows(tool) for name in re.findall(r"`([^`]+)`", first)]
-    assert sorted(named) == sorted(theirs(tool))
+def test_every_option_of_theirs_is_in_a_table(tool: str) -> None:
+    assert sorted(theirs(tool) - {*named(tool)} - {*named(SHARED)}) == []
 
 
-# There are no options of ours beside those of harep.
-@pytest.mark.parametrize("tool", [tool for tool in OURS if tool != "harep"])
-def test_ours_exist(tool: str) -> None:
-    command = OURS[tool]
-    known = {
-        name
-        for words, one in parsers()
-        if words[:1] == (command,)
-        for action in one._actions
-        for name in action.option_strings
+@pytest.mark.parametrize("tool", OURS)
+def test_the_tables_have_no_other_options(tool: str) -> None:
+    assert sorted({*named(tool)} - theirs(tool)) == []
+    assert len({*named(tool)}) == len(named(tool))
+
+
+def test_what_several_tools_have_is_in_several() -> None:
+    for name in some(named(SHARED)):
+        assert sum(name in theirs(tool) for tool in OURS) > 1, name
+
+
+def known(command: str) -> set[str]:
+    """The options of a command of ours, and the names of its sub-commands."""
+    if command == "iallocator":
+        return {*_OPTION.findall(USAGE)}
+    words = tuple(command.split())
+    found = [(one, parser) for one, parser in parsers() if one[: len(words)] == words]
+    options = {
+        name for _, parser in found for action in parser._actions for name in action.option_strings
     }
-    if tool == "hail":
-        known = {*_OPTION.findall(USAGE)}
-    named = [(one, option) for one, ours in rows(tool) for option in _OPTION.findall(ours)]
-    for one, option in some(named):
-        assert option in known, f"{one}: {option}"
+    return options | {one[-1] for one, _ in found}
 
 
-@pytest.mark.parametrize("tool", OURS)
-def test_where_there_is_none_the_page_says_why(tool: str) -> None:
-    """Or what to do instead."""
-    found = re.findall(r"^\| (`.*) \| none \|(.*)\|$", section(tool), re.MULTILINE)
-    assert [option for option, reason in some(found) if not reason.strip()] == []
+@pytest.mark.parametrize("tool", [tool for tool, command in OURS.items() if command])
+def test_ours_exist(tool: str) -> None:
+    ours = known(OURS[tool])
+    for theirs_name, cell in some(described(tool).items()):
+        names = [theirs_name] if cell == "the same" else _OPTION.findall(cell)
+        assert [name for name in names if name not in ours] == [], f"{tool} {theirs_name}"
+
+
+@pytest.mark.parametrize("title", [SHARED, *(tool for tool in OURS if tool != "hinfo")])
+def test_where_there_is_none_the_page_says_what_to_do(title: str) -> None:
+    """Or why."""
+    found = re.findall(r"^\| (`.*) \| none \|(.*)\|$", section(title), re.MULTILINE)
+    assert [option for option, reason in found if not reason.strip()] == []
+    assert found or title in ("hail", "hcheck")
 
 
 def test_a_simulated_cluster(front: Front) -> None:
