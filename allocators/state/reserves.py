@@ -106,21 +106,23 @@ class Reserve(NamedTuple):
     """
 
     memory: Annotated[
-        str, _AMOUNT, "Memory of each node that stays unallocated; a share is one of all memory."
+        str, _AMOUNT, "Memory to leave unallocated on each node; a share is of its whole memory."
     ] = ""
     disk: Annotated[
-        str, _AMOUNT, "Disk that stays free in each volume group of each node, the cluster's too."
+        str,
+        _AMOUNT,
+        "Disk space to leave free in each volume group of each node, including the cluster's.",
     ] = ""
     volume_groups: Annotated[
         Mapping[str, str],
         ValueKind(_table_fault, f"table: name = {_AMOUNT.text}"),
-        'The same for certain volume groups: { ssd = "20g" }.',
+        'The same for some volume groups: { ssd = "20g" }.',
     ] = MappingProxyType({})
     hosts: Annotated[
         int,
         whole(0, 1000),
-        "New instances leave so much memory of each node group unallocated as this many of its "
-        "largest nodes have for instances.",
+        "New instances leave this much memory of each node group unallocated: the instance "
+        "memory of this many of its largest nodes.",
     ] = 0
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import groupby
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -16,30 +15,34 @@ from ganeti_steward.core.config.written import toml
 _TOP: Final = """\
 # Configuration reference
 
-Every section and key of `/etc/ganeti/steward.toml`. This page is the output of
-`gnt-steward check-config --reference`. The file is TOML; a section or key that is missing has its
-default.
+For admins: every section and key of `/etc/ganeti/steward.toml`. The file is TOML. A missing section
+or key has its default. Each line below has a key, its default, what its value may be, and its
+meaning. `gnt-steward check-config --reference` prints this page.
 
 """
 
-#: What faults do and which program uses what; paragraphs with code in backquotes.
+#: What faults do, which program uses what, and words; paragraphs with code in backquotes.
 ABOUT: Final = """\
-A fault stops the programs that use its section. To the others it is a warning, in the log or on
-standard error: a typo in `[diagnose]` does not stop allocations. An unknown section counts as the
-known one with the most similar name; if there is none, it stops nothing. The allocator and the
-commands about placement use `allocators`, `reserve`, `shadow`, `aggregates`, `history` and
-`weigh`, the self-diagnosis and the agent `diagnose`, `agent`, `collector.*` and `nagios.*`, the
-maintenance daemon `maintd`, `allocators`, `reserve`, `aggregates` and `weigh`; all use `plugins`,
-`plugin.*` and `log`.
+A fault stops the programs that use its section; other programs only warn about it, in the log or on
+standard error. A typo in `[diagnose]` does not stop allocations. An unknown section is treated as
+the known section with the most similar name. If none is similar, it stops nothing.
+
+All programs use `plugins`, `plugin.*` and `log`. The allocator and the commands about placement
+also use `allocators`, `reserve`, `shadow`, `aggregates`, `history` and `weigh`; self-diagnosis and
+agent use `diagnose`, `agent`, `http`, `collector.*` and `nagios.*`; the maintenance daemon uses
+`maintd`, `http`, `harep`, `rebalance`, `allocators`, `reserve`, `aggregates` and `weigh`.
+
+A status is `Ok`, `suspect`, `live-repair`, `evacuate` or `evacuate-failover`. A key with a status
+sets what is reported in the case that its text describes. `repair` names the repair command to
+request with `live-repair`. Shell patterns use `*`, `?` and `[...]`.
 """
 
 _WEIGH: Final = f"""\
-Weights of the costs of plugins: the plugin's name as key, a {WEIGHT.text} as value. A plugin
-without weight has 1."""
+Weights of the costs of plugins: the plugin's name = a {WEIGHT.text}. The default is 1."""
 
 _PLUGIN: Final = """\
-The settings of a plugin, by the name it is loaded with. The plugin says which keys there are;
-`gnt-steward check-config` checks them if it declares them."""
+The settings of a plugin, by the name it is loaded with. The plugin defines the keys;
+`gnt-steward check-config` checks them if the plugin declares them."""
 
 
 class ReferenceSection(NamedTuple):
@@ -77,10 +80,10 @@ def _section(name: str, declaration: Any) -> ReferenceSection:
         .partition(": ")[2]
         .replace("``", "`")
     )
-    rows = groupby(keys(declaration), lambda key: (key.field, key.kind.text, key.text))
-    return ReferenceSection(
-        f"[{name}]", text[:1].upper() + text[1:], [list(alike) for _, alike in rows]
-    )
+    rows: dict[tuple[str, str, str], list[Key]] = {}
+    for key in keys(declaration):
+        rows.setdefault((key.kind.text, key.text, default_of(key)), []).append(key)
+    return ReferenceSection(f"[{name}]", text[:1].upper() + text[1:], [*rows.values()])
 
 
 def default_of(key: Key) -> str:
@@ -89,19 +92,16 @@ def default_of(key: Key) -> str:
 
 
 def _markdown(section: ReferenceSection) -> str:
-    """One section: what it is for, and a table of its keys."""
-    lines = ["", f"## {section.title}", "", section.text]
-    if section.rows:
-        lines += ["", "| key | default | value | meaning |", "|---|---|---|---|"]
-    return "\n".join([*lines, *map(_row, section.rows)]) + "\n"
+    """One section: what it is for, and a list of its keys."""
+    rows = "".join(map(_row, section.rows))
+    return f"\n## {section.title}\n\n{section.text}\n" + (f"\n{rows}" if rows else "")
 
 
 def _row(alike: Sequence[Key]) -> str:
-    """The row of one key, or of several that differ in their names only."""
+    """The line of one key, or of several that differ in their names only."""
     key = alike[0]
     names = ", ".join(f"`{one.name}`" for one in alike)
-    cells = (names, default_of(key), key.kind.text, key.text)
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+    return f"- {names} ({default_of(key)}; {key.kind.text}): {key.text}\n"
 
 
 # -- the sample: a complete file with every default

@@ -27,7 +27,7 @@ class ValueKind(NamedTuple):
 
     fault: Check
     text: str
-    """for the reference page: "number, 1 to 890" """
+    """for the reference page: "number 1-890" """
 
 
 class Each(NamedTuple):
@@ -75,8 +75,8 @@ def _bounded(what: str, types: type | UnionType, low: float, high: float) -> Val
 
 def _limits(low: float, high: float) -> str:
     if high < inf:
-        return f", {_plain(low)} to {_plain(high)}"
-    return f", {_plain(low)} or more" if low > -inf else ""
+        return f" {_plain(low)}-{_plain(high)}"
+    return f" from {_plain(low)}" if low > -inf else ""
 
 
 def _plain(limit: float) -> str:
@@ -90,7 +90,7 @@ def one_of(*words: str) -> ValueKind:
     def fault(value: Any) -> str:
         return "" if value in words else f"one of {known} is expected, found {describe(value)}"
 
-    return ValueKind(fault, "one of " + ", ".join(f"`{word}`" for word in words))
+    return ValueKind(fault, " or ".join(f"`{word}`" for word in words))
 
 
 def word(good: Callable[[str], bool], what: str, *, hint: str) -> ValueKind:

@@ -43,27 +43,27 @@ class Allocators(NamedTuple):
     chains: Annotated[
         Mapping[str, tuple[str, ...]],
         Each(request_types(), NAMES, _BALANCED),
-        "Allocators tried in this order until one succeeds: names, or command:/path/of/a/program. "
-        "An empty list refuses the requests.",
+        "Allocators to try in this order until one succeeds: names, or "
+        "command:/path/of/a/program. An empty list refuses the requests.",
     ] = _NOTHING
     """request type -> its allocators; `Config.chain` knows the default"""
     time_limit: Annotated[
         float,
         number(1, 890),
-        "Seconds an allocator may take, its constraints included. All of a chain have 890 "
-        "together; each may take an equal share of what is left.",
+        "Seconds one allocator may take, including constraints. A chain has 890 in all; each "
+        "allocator may take an equal share of the rest.",
     ] = 600
     partial_batches: Annotated[
         bool,
-        "Whether `multi-allocate` places some of its instances where others have no place; the "
-        "option --partial-batches=yes or =no overrides it.",
+        "Whether `multi-allocate` places some instances when others have no place. The option "
+        "--partial-batches=yes or =no overrides it.",
     ] = False
     recent: Annotated[
         float,
         number(0, 3600),
-        "Seconds for which an instance that was just placed counts as running while Ganeti's "
-        "messages do not have it running yet, such as 300; 0: not at all. Nothing counts where "
-        "`history.keep` is 0.",
+        "Seconds for which a newly placed instance is treated as running although Ganeti does "
+        "not show it as running yet, for example 300. 0 turns this off. Needs `history.keep` "
+        "above 0.",
     ] = 0
 
 
@@ -73,13 +73,13 @@ class Plugins(NamedTuple):
     load: Annotated[
         tuple[str, ...],
         NAMES,
-        "Plugins to load in addition to the built-in ones: a module path (mysite.rules) or the "
-        "name of an entry point of the group ganeti_steward.",
+        "More plugins to load: module paths (mysite.rules) or entry points of the group "
+        "ganeti_steward.",
     ] = ()
     time_limit: Annotated[
         float,
         number(0.1, 600),
-        "Seconds loading a plugin, or one call of a constrain or weigh hook, may take.",
+        "Seconds to load a plugin, and for one call of a constrain or weigh hook.",
     ] = 10
 
 
@@ -87,9 +87,9 @@ class History(NamedTuple):
     """[history]: the last requests and answers, for explain --last and replay."""
 
     keep: Annotated[
-        int, whole(0, 10000), "How many requests are kept, each with its answer; 0 keeps none."
+        int, whole(0, 10000), "Requests to keep, each with its answer; 0 keeps none."
     ] = 20
-    directory: Annotated[str, PATH, "Where they are kept; only root can read it."] = (
+    directory: Annotated[str, PATH, "Their directory, readable by root only."] = (
         "/var/lib/ganeti-steward/history"
     )
 
@@ -98,12 +98,12 @@ class Log(NamedTuple):
     """[log]: one line for each request."""
 
     file: Annotated[
-        str, PATH, "The log file; empty for none. It is skipped where its directory is missing."
+        str, PATH, "The log file; empty for none. Ignored if its directory is missing."
     ] = "/var/log/ganeti/steward.log"
     level: Annotated[
         str,
         one_of("debug", "info", "warning", "error"),
-        "The lowest level that is written.",
+        "The lowest level to write.",
     ] = "info"
 
 
@@ -113,9 +113,9 @@ class Http(NamedTuple):
     names: Annotated[
         tuple[str, ...],
         HOSTS,
-        "Further names and addresses by which they may be called, such as those of a reverse proxy "
-        "or a name in another domain. The names and addresses of the node and the name of the "
-        "cluster need not be listed; a request by any other name is refused.",
+        "More names and addresses that requests may use, such as those of a reverse proxy. Names "
+        "and addresses of the node and the cluster's name are always allowed; requests by other "
+        "names are refused.",
     ] = ()
 
 

@@ -111,42 +111,36 @@ _REPLACED: Final = re.compile(r".*_replaced--([0-9]{9,11})")
 class Settings(NamedTuple):
     """[collector.drbd]: the checks of DRBD devices."""
 
-    disk_lost_status: Annotated[
-        Status, "The status when a device has no disk on this node any more."
-    ] = LIVE_REPAIR
+    disk_lost_status: Annotated[Status, "A device has lost its disk on this node."] = LIVE_REPAIR
     inconsistent_status: Annotated[
         Status,
-        "The status when the content of a disk is not usable although its peer is connected, and "
-        "nothing is being copied.",
+        "A disk's content is not usable and nothing is being copied although the peer is "
+        "connected.",
     ] = LIVE_REPAIR
     standalone_status: Annotated[
-        Status, "The status when a device is not connected to its peer and does not try to connect."
+        Status, "A device is not connected to its peer and does not try to connect."
     ] = OK
     split_brain_status: Annotated[
         Status,
-        "The status when a device is not connected because the kernel found that both sides have "
-        "written without the other.",
+        "A device is not connected because the kernel found that both sides wrote without the "
+        "other.",
     ] = LIVE_REPAIR
     no_good_copy_status: Annotated[
         Status,
-        "The status when both sides of a device have been connected for stalled-after seconds and "
-        "neither has all data.",
+        "Both sides of a device have been connected for stalled-after seconds and neither has "
+        "all data.",
     ] = LIVE_REPAIR
-    stalled_status: Annotated[
-        Status, "The status when a device synchronizes, and nothing is copied any more."
-    ] = SUSPECT
+    stalled_status: Annotated[Status, "A synchronization makes no progress."] = SUSPECT
     stalled_after: Annotated[
         int,
         whole(180),
-        "Seconds without any progress after which a synchronization that is not paused is stalled. "
-        "Where DRBD 8 itself says so, after three minutes, that is enough.",
+        "Seconds without progress after which a synchronization that is not paused is stalled. "
+        "DRBD 8 reports stalls itself after three minutes; that is enough.",
     ] = 900
-    suspended_status: Annotated[
-        Status, "The status when a device's I/O is suspended, other than by an admin."
-    ] = LIVE_REPAIR
-    quorum_status: Annotated[Status, "The status when a device of DRBD 9 has no quorum."] = (
+    suspended_status: Annotated[Status, "A device's I/O is suspended, but not by an admin."] = (
         LIVE_REPAIR
     )
+    quorum_status: Annotated[Status, "A device of DRBD 9 has no quorum."] = LIVE_REPAIR
     repair: Repair = ""
 
 

@@ -40,27 +40,22 @@ _SHORTEST: Final = 1.0
 class Settings(NamedTuple):
     """[collector.edac]: the checks of memory errors."""
 
-    uncorrected_status: Annotated[Status, "The status after an uncorrected memory error."] = (
-        LIVE_REPAIR
-    )
+    uncorrected_status: Annotated[Status, "An uncorrected memory error occurred."] = LIVE_REPAIR
     corrected_status: Annotated[
-        Status, "The status when a memory module has many corrected errors."
+        Status, "A memory module exceeds corrected-per-day. Ok turns off suspect-status, too."
     ] = LIVE_REPAIR
     corrected_per_day: Annotated[
         Figure,
-        "How many corrected errors of one module are many: errors in the last day, or a day "
-        "on average since the last run.",
+        "Corrected errors of one module, in the last day or as an average per day since the last "
+        "run.",
     ] = 1000.0
-    suspect_per_day: Annotated[
-        Figure, "How many corrected errors of one module in a day are a burst, counted likewise."
-    ] = 100.0
+    suspect_per_day: Annotated[Figure, "The same for suspect-status."] = 100.0
     suspect_status: Annotated[
-        Status, "The status when a memory module had a burst of corrected errors, but not many."
+        Status, "A memory module exceeds suspect-per-day, but not corrected-per-day."
     ] = SUSPECT
     margin: Annotated[
         Figure,
-        "Percent of these limits; a rate below one by less than that leaves the last finding as it "
-        "is.",
+        "Percent of these limits by which a rate must fall below one before a finding changes.",
     ] = 20.0
     repair: Repair = ""
 

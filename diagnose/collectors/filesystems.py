@@ -48,28 +48,23 @@ class Settings(NamedTuple):
     """[collector.filesystems]: the checks of filesystems."""
 
     blocks_full: Annotated[
-        Figure, "Percent of the blocks in use, or reserved for root, at which a filesystem is full."
+        Figure, "Percent of blocks in use, or reserved for root, at which a filesystem is full."
     ] = 98.0
-    inodes_full: Annotated[
-        Figure, "Percent of the inodes in use at which a filesystem is full."
-    ] = 98.0
+    inodes_full: Annotated[Figure, "Percent of inodes in use at which a filesystem is full."] = 98.0
     margin: Annotated[
         Figure,
-        "Percent; a filesystem below these limits by less than that leaves the last finding as it "
-        "is.",
+        "Percent by which usage must fall below these limits before a finding changes.",
     ] = 1.0
-    ignore: Annotated[tuple[str, ...], "Mount points that are not checked, as shell patterns."] = ()
+    ignore: Annotated[tuple[str, ...], "Mount points to skip, as shell patterns."] = ()
     read_only_status: Annotated[
-        Status, "The status when a filesystem takes no writes although it should."
+        Status, "A filesystem is read-only although it should be writable."
     ] = LIVE_REPAIR
-    errors_status: Annotated[Status, "The status when a filesystem has recorded errors."] = (
-        LIVE_REPAIR
-    )
-    full_status: Annotated[Status, "The status when a filesystem is full."] = LIVE_REPAIR
+    errors_status: Annotated[Status, "A filesystem has recorded errors."] = LIVE_REPAIR
+    full_status: Annotated[Status, "A filesystem is full."] = LIVE_REPAIR
     logs: Annotated[
-        tuple[str, ...], "Mount points of filesystems with logs only, as shell patterns."
+        tuple[str, ...], "Mount points of filesystems that have only logs, as shell patterns."
     ] = ("/var/log", "/var/log/*")
-    logs_full_status: Annotated[Status, "The status when one of logs is full."] = SUSPECT
+    logs_full_status: Annotated[Status, "A filesystem of `logs` is full."] = SUSPECT
     repair: Repair = ""
 
 

@@ -66,51 +66,46 @@ class Settings(NamedTuple):
     """[collector.ganeti]: the checks of Ganeti itself."""
 
     every_node: Annotated[
-        tuple[str, ...], _DAEMONS, "Daemons that run on every node, without `ganeti-`."
+        tuple[str, ...],
+        _DAEMONS,
+        "Daemons of every node, without `ganeti-`: noded, confd, wconfd, rapi, luxid, kvmd, mond "
+        "or metad.",
     ] = ("noded",)
     candidates: Annotated[
-        tuple[str, ...], _DAEMONS, "Daemons that run on master candidates, the master among them."
+        tuple[str, ...], _DAEMONS, "Daemons of master candidates, including the master."
     ] = ("confd",)
-    master: Annotated[tuple[str, ...], _DAEMONS, "Daemons that run on the master."] = (
+    master: Annotated[tuple[str, ...], _DAEMONS, "Daemons of the master."] = (
         "wconfd",
         "luxid",
         "rapi",
     )
     certificate_days: Annotated[
-        Figure, "Days before its end from which on a certificate is reported."
+        Figure, "Days before its end from which a certificate is reported."
     ] = 30.0
     watcher_minutes: Annotated[
         Figure,
-        "Minutes without a complete run of the watcher after which that is reported; 0 for never.",
+        "Minutes without a complete run of the watcher; 0: no limit.",
     ] = 60.0
-    daemon_status: Annotated[Status, "The status when a daemon does not run."] = LIVE_REPAIR
-    certificate_status: Annotated[
-        Status, "The status when a certificate ends soon, or has ended."
-    ] = LIVE_REPAIR
-    paused_status: Annotated[Status, "The status on the master while the watcher is paused."] = (
-        LIVE_REPAIR
-    )
+    daemon_status: Annotated[Status, "A daemon does not run."] = LIVE_REPAIR
+    certificate_status: Annotated[Status, "A certificate ends soon, or has ended."] = LIVE_REPAIR
+    paused_status: Annotated[Status, "On the master: the watcher is paused."] = LIVE_REPAIR
     watcher_status: Annotated[
-        Status, "The status on the master when the watcher has not run for too long."
+        Status, "On the master: the watcher has not run for watcher-minutes."
     ] = LIVE_REPAIR
-    drained_status: Annotated[Status, "The status on the master while its queue is drained."] = (
-        LIVE_REPAIR
-    )
+    drained_status: Annotated[Status, "On the master: its job queue is drained."] = LIVE_REPAIR
     drained_days: Annotated[
         Figure,
-        "Days without a change of a drained node after which the master reports it; 0 for never.",
+        "Days a drained node may stay unchanged; 0: no limit.",
     ] = 14.0
     drained_node_status: Annotated[
-        Status, "The status on the master when a node has been drained for so long."
+        Status, "On the master: a node has been drained for longer than drained-days."
     ] = SUSPECT
     ssconf_status: Annotated[
         Status,
-        "The status when the files that Ganeti writes to all nodes differ from the configuration "
-        "on a master candidate.",
+        "The files that Ganeti writes to all nodes differ from the configuration on a master "
+        "candidate.",
     ] = LIVE_REPAIR
-    kvm_status: Annotated[
-        Status, "The status when the cluster uses KVM and there is no `/dev/kvm`."
-    ] = LIVE_REPAIR
+    kvm_status: Annotated[Status, "The cluster uses KVM and `/dev/kvm` is missing."] = LIVE_REPAIR
     repair: Repair = ""
 
 

@@ -83,14 +83,13 @@ class Settings(NamedTuple):
 
     ignore: Annotated[
         tuple[str, ...],
-        "Sensors that are not checked, as shell patterns of their names, also those in the event "
-        "log.",
+        "Sensors to skip, also in the event log, as shell patterns of their names.",
     ] = ()
-    sensor_status: Annotated[
-        Status, "The status when a sensor is critical or reports broken hardware."
-    ] = LIVE_REPAIR
+    sensor_status: Annotated[Status, "A sensor is critical or reports broken hardware."] = (
+        LIVE_REPAIR
+    )
     event_status: Annotated[
-        Status, "The status when the event log has an event of broken hardware that is not over."
+        Status, "The event log has an event of broken hardware that is not over."
     ] = LIVE_REPAIR
     repair: Repair = ""
 

@@ -230,25 +230,21 @@ RULES: Final = kinds.ValueKind(_rules_fault, "list of `SOURCE=FAULT=PATTERN`")
 class Settings(NamedTuple):
     """[collector.kernel]: the checks of the log of the kernel."""
 
-    window: Annotated[
-        Figure, "Hours after which a message does not count any more; 0 for never."
-    ] = 48.0
+    window: Annotated[Figure, "Hours after which a message is ignored; 0 for never."] = 48.0
     io_errors: Annotated[
         Count,
-        "Messages about I/O errors or time-outs of one device, or an ATA link, that make a fault; "
-        "more than half as many are neither a fault nor Ok.",
+        "I/O errors or time-outs of one device or ATA link that make a fault; above half of that "
+        "the result is neither a fault nor Ok.",
     ] = 5
     corrected_above: Annotated[
         Count,
-        "How many messages about corrected errors, of the firmware or of processors, are few; "
-        "more than half as many are neither a fault nor Ok.",
+        "Messages about corrected errors of firmware or processors that are accepted; above half "
+        "of that the result is neither a fault nor Ok.",
     ] = 50
     corrected_within: Annotated[
-        float, kinds.number(0.1, 8760), "The hours in which these messages are counted."
+        float, kinds.number(0.1, 8760), "Hours in which these messages are counted."
     ] = 24.0
-    ignore: Annotated[
-        tuple[str, ...], "Devices whose messages do not count, as shell patterns."
-    ] = (
+    ignore: Annotated[tuple[str, ...], "Devices whose messages are ignored, as shell patterns."] = (
         *("fd*", "sr*", "loop*", "nbd*", "ram*", "zram*"),
         # Of these the disks are elsewhere, or devices of instances.
         *("rbd*", "drbd*", "tap*", "vif*", "gnt.*"),
@@ -256,45 +252,32 @@ class Settings(NamedTuple):
     rules: Annotated[
         tuple[str, ...],
         RULES,
-        'More messages that are faults: "SOURCE=FAULT=PATTERN", the pattern a regular expression '
-        "that fits the beginning of the message. DEVICE in it stands for the name of a device, "
-        "which then takes the place of SOURCE.",
+        'More faults: "SOURCE=FAULT=PATTERN", where PATTERN is a regular expression for the '
+        "beginning of the message. DEVICE in it matches a device name, which then replaces "
+        "SOURCE.",
     ] = ()
-    rule_status: Annotated[Status, "The status after a message of rules."] = LIVE_REPAIR
-    machine_check_status: Annotated[Status, "The status after an uncorrected machine check."] = (
-        LIVE_REPAIR
-    )
+    rule_status: Annotated[Status, "A message matches one of `rules`."] = LIVE_REPAIR
+    machine_check_status: Annotated[Status, "Uncorrected machine check."] = LIVE_REPAIR
     corrected_status: Annotated[
         Status,
-        "The status when there are more than corrected-above messages about corrected errors in "
-        "corrected-within hours.",
+        "More than corrected-above messages about corrected errors within corrected-within hours.",
     ] = SUSPECT
-    memory_status: Annotated[Status, "The status after an uncorrected memory error."] = LIVE_REPAIR
-    pci_status: Annotated[Status, "The status after a fatal PCI Express error."] = LIVE_REPAIR
-    nvme_status: Annotated[
-        Status, "The status after the failure or a reset of an NVMe controller."
-    ] = LIVE_REPAIR
-    io_status: Annotated[Status, "The status after many I/O errors or time-outs of a device."] = (
-        LIVE_REPAIR
-    )
-    ata_status: Annotated[Status, "The status after an ATA link was frozen many times."] = (
-        LIVE_REPAIR
-    )
-    drbd_status: Annotated[Status, "The status after I/O errors of a local disk of DRBD."] = (
-        LIVE_REPAIR
-    )
-    hba_status: Annotated[
-        Status, "The status after the failure or a reset of a disk controller."
-    ] = LIVE_REPAIR
+    memory_status: Annotated[Status, "Uncorrected memory error."] = LIVE_REPAIR
+    pci_status: Annotated[Status, "Fatal PCI Express error."] = LIVE_REPAIR
+    nvme_status: Annotated[Status, "Failure or reset of an NVMe controller."] = LIVE_REPAIR
+    io_status: Annotated[Status, "Many I/O errors or time-outs of a device."] = LIVE_REPAIR
+    ata_status: Annotated[Status, "An ATA link was frozen many times."] = LIVE_REPAIR
+    drbd_status: Annotated[Status, "I/O errors of a local disk of DRBD."] = LIVE_REPAIR
+    hba_status: Annotated[Status, "Failure or reset of a disk controller."] = LIVE_REPAIR
     netdev_status: Annotated[
         Status,
-        "The status after an interface did not send for some seconds, or its adapter failed.",
+        "An interface did not send for some seconds, or its adapter failed.",
     ] = LIVE_REPAIR
-    oops_status: Annotated[Status, "The status after an error of the kernel itself."] = LIVE_REPAIR
-    rcu_status: Annotated[Status, "The status after an RCU stall."] = LIVE_REPAIR
-    filesystem_status: Annotated[Status, "The status after errors of a filesystem."] = LIVE_REPAIR
-    hung_status: Annotated[Status, "The status after a hung task."] = OK
-    lockup_status: Annotated[Status, "The status after a soft or hard lockup."] = OK
+    oops_status: Annotated[Status, "Error in the kernel itself."] = LIVE_REPAIR
+    rcu_status: Annotated[Status, "RCU stall."] = LIVE_REPAIR
+    filesystem_status: Annotated[Status, "Errors of a filesystem."] = LIVE_REPAIR
+    hung_status: Annotated[Status, "Hung task."] = OK
+    lockup_status: Annotated[Status, "Soft or hard lockup."] = OK
     repair: Repair = ""
 
 

@@ -56,20 +56,20 @@ _VOLUME_NAME: Final = re.compile(r"(?P<group>(?:[^-]|--)+)-(?:[^-]|--).*")
 class Settings(NamedTuple):
     """[collector.lvm]: the checks of volume groups."""
 
-    required: Annotated[tuple[str, ...], "Volume groups that have to exist."] = ()
+    required: Annotated[tuple[str, ...], "Volume groups that must exist."] = ()
     ignore: Annotated[
         tuple[str, ...],
-        "Volume groups that are not checked, as shell patterns; such as those of instances that "
-        "LVM finds in their disks.",
+        "Volume groups to skip, as shell patterns; such as groups that LVM finds inside instance "
+        "disks.",
     ] = ()
     missing_status: Annotated[
         Status,
-        "The status when a physical volume of a group is missing, or a group that is required or "
-        "has active logical volumes.",
+        "A physical volume of a group is missing, or a whole group that is required or has "
+        "active logical volumes.",
     ] = finding.LIVE_REPAIR
-    partial_status: Annotated[
-        Status, "The status when a logical volume lies on a missing physical volume."
-    ] = finding.OK
+    partial_status: Annotated[Status, "A logical volume lies on a missing physical volume."] = (
+        finding.OK
+    )
     repair: Repair = ""
 
 

@@ -43,25 +43,21 @@ _UUID: Final = re.compile(r"\buuid=(\S+)", re.IGNORECASE)
 class Settings(NamedTuple):
     """[collector.md]: the checks of md arrays."""
 
-    degraded_status: Annotated[
-        Status, "The status when an array runs with fewer members than it should."
-    ] = LIVE_REPAIR
+    degraded_status: Annotated[Status, "An array has too few members."] = LIVE_REPAIR
     recovering_status: Annotated[
         Status,
-        "The status when an array runs with fewer members and a replacement is being filled.",
+        "An array has too few members while a replacement is being filled.",
     ] = LIVE_REPAIR
     failed_member_status: Annotated[
-        Status, "The status when an array is whole again, but a failed member has not been removed."
+        Status, "An array is complete again, but a failed member has not been removed."
     ] = LIVE_REPAIR
-    inactive_status: Annotated[
-        Status, "The status when an array did not start, or was never assembled."
-    ] = LIVE_REPAIR
-    broken_status: Annotated[
-        Status, "The status when an array without redundancy lost a member."
-    ] = LIVE_REPAIR
-    bad_blocks_status: Annotated[
-        Status, "The status when blocks of an array's members are recorded as bad."
-    ] = LIVE_REPAIR
+    inactive_status: Annotated[Status, "An array did not start, or was never assembled."] = (
+        LIVE_REPAIR
+    )
+    broken_status: Annotated[Status, "An array without redundancy lost a member."] = LIVE_REPAIR
+    bad_blocks_status: Annotated[Status, "Blocks of an array's members are recorded as bad."] = (
+        LIVE_REPAIR
+    )
     repair: Repair = ""
 
 

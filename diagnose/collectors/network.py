@@ -49,48 +49,43 @@ _CRC_ERRORS: Final = "statistics/rx_crc_errors"
 class Settings(NamedTuple):
     """[collector.network]: the checks of network links."""
 
-    ignore: Annotated[tuple[str, ...], "Interfaces that are not checked, as shell patterns."] = ()
-    required: Annotated[tuple[str, ...], "Interfaces that have to exist and to be up."] = ()
+    ignore: Annotated[tuple[str, ...], "Interfaces to skip, as shell patterns."] = ()
+    required: Annotated[tuple[str, ...], "Interfaces that must exist and be up."] = ()
     least_speed: Annotated[
         thresholds.Figure, "The least speed of a link, in Mbit/s; 0 for any."
     ] = 0.0
     speeds: Annotated[
         tuple[str, ...],
         thresholds.LIMITS,
-        'The least speed of some interfaces, in Mbit/s: "PATTERN=NUMBER"; the first pattern that '
-        "fits counts.",
+        'The least speed of some interfaces, in Mbit/s: "PATTERN=NUMBER"; the first match is used.',
     ] = ()
-    least_ports: Annotated[
-        thresholds.Count, "Ports a bond has to have, with or without a link."
-    ] = 1
+    least_ports: Annotated[thresholds.Count, "Ports a bond must have, with or without a link."] = 1
     no_link_status: Annotated[
         thresholds.Status,
-        "The status when an interface has no link, or a required one is missing or down.",
+        "An interface has no link, or a required one is missing or down.",
     ] = LIVE_REPAIR
     bond_status: Annotated[
-        thresholds.Status, "The status when a bond has too few ports, or a port carries nothing."
+        thresholds.Status, "A bond has too few ports, or a port carries nothing."
     ] = LIVE_REPAIR
-    speed_status: Annotated[
-        thresholds.Status, "The status when a link is too slow or half duplex."
-    ] = LIVE_REPAIR
+    speed_status: Annotated[thresholds.Status, "A link is too slow or half duplex."] = LIVE_REPAIR
     carrier_changes_per_day: Annotated[
-        thresholds.Count, "How often a link may come or go in a day; 0 for any number."
+        thresholds.Count, "Times a day a link may come or go; 0: no limit."
     ] = 20
     crc_errors_per_day: Annotated[
         thresholds.Count,
-        "Frames with a wrong checksum a link may receive in a day; 0 for any number.",
+        "Frames with a wrong checksum a link may receive in a day; 0: no limit.",
     ] = 1000
     unstable_status: Annotated[
         thresholds.Status,
-        "The status when a link exceeds carrier-changes-per-day or crc-errors-per-day.",
+        "A link exceeds carrier-changes-per-day or crc-errors-per-day.",
     ] = LIVE_REPAIR
     suspect_changes_per_day: Annotated[
         thresholds.Count,
-        "How often a link may come or go in a day and not be suspect; 0 for any number.",
+        "Times a day a link may come or go without being suspect; 0: no limit.",
     ] = 4
     suspect_status: Annotated[
         thresholds.Status,
-        "The status when a link exceeds suspect-changes-per-day, but not carrier-changes-per-day.",
+        "A link exceeds suspect-changes-per-day, but not carrier-changes-per-day.",
     ] = SUSPECT
     repair: thresholds.Repair = ""
 

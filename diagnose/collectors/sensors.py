@@ -63,42 +63,39 @@ class Settings(NamedTuple):
     limits: Annotated[
         tuple[str, ...],
         thresholds.LIMITS,
-        'Critical temperatures instead of those of the chip, in degrees Celsius: "CHIP=DEGREES" '
-        'or "CHIP:LABEL=DEGREES", with shell patterns; the first that fits counts. CHIP may '
-        "be CHIP:DEVICE.",
+        "Critical temperatures that replace those of the chip, in degrees Celsius: "
+        '"CHIP=DEGREES" or "CHIP:LABEL=DEGREES", with shell patterns; the first match is used. '
+        "CHIP may be CHIP:DEVICE.",
     ] = ()
     margin: Annotated[
         thresholds.Figure,
-        "Degrees; a temperature below its limit by less than that leaves the last finding as it "
-        "is.",
+        "Degrees by which a temperature must fall below its limit before a finding changes.",
     ] = 3.0
     single_limit_chips: Annotated[
         tuple[str, ...],
-        "Chips, as shell patterns, whose limit counts even when they report only one.",
+        "Chips, as shell patterns, whose limit is used even if they report only one.",
     ] = ("coretemp", "drivetemp", "nvme")
     ignore: Annotated[
         tuple[str, ...],
         "Sensors that are neither read nor checked, as shell patterns of CHIP or CHIP:LABEL.",
     ] = ()
-    fans: Annotated[
-        tuple[str, ...], "Fans that have to turn, as shell patterns of CHIP:LABEL."
-    ] = ()
+    fans: Annotated[tuple[str, ...], "Fans that must turn, as shell patterns of CHIP:LABEL."] = ()
     alarm_chips: Annotated[
         tuple[str, ...],
-        "Chips, as shell patterns of CHIP or CHIP:LABEL, whose own alarms and faults count. Alarms "
-        "of critical temperatures count on every chip.",
+        "Chips, as shell patterns of CHIP or CHIP:LABEL, whose own alarms and faults are used. "
+        "Alarms of critical temperatures are used on every chip.",
     ] = ("nvme", "pmbus", "ibmpowernv")
     hot_status: Annotated[
         thresholds.Status,
-        "The status when a temperature has reached its critical limit, or the chip reports that.",
+        "A temperature has reached its critical limit, or the chip reports that.",
     ] = LIVE_REPAIR
     fan_status: Annotated[
         thresholds.Status,
-        "The status when one of the fans stands still, or its chip reports it as faulty.",
+        "One of `fans` stands still, or its chip reports it as faulty.",
     ] = LIVE_REPAIR
-    alarm_status: Annotated[
-        thresholds.Status, "The status after other alarms and faults of chips."
-    ] = LIVE_REPAIR
+    alarm_status: Annotated[thresholds.Status, "A chip reports another alarm or fault."] = (
+        LIVE_REPAIR
+    )
     repair: thresholds.Repair = ""
 
 

@@ -81,94 +81,90 @@ _TEMPERATURES: Final = ((0x0B, 0x01), (0x0B, 0x0A), (0x0B, 0x0B), (0x0B, 0x0C), 
 class Settings(NamedTuple):
     """[collector.smart]: the checks of disks with SMART data."""
 
-    failing_status: Annotated[
-        Status, "The status when the disk reports that it fails or soon will."
-    ] = LIVE_REPAIR
+    failing_status: Annotated[Status, "The disk reports that it fails or soon will."] = LIVE_REPAIR
     past_status: Annotated[
         Status,
-        "The status when an attribute failed in the past, or one that only counts usage failed.",
+        "An attribute failed in the past, or one that only measures usage failed.",
     ] = OK
     reallocated_above: Annotated[Count, "Sectors an ATA disk may have replaced by spare ones."] = (
         100
     )
-    reallocated_status: Annotated[Status, "The status when a disk exceeds reallocated-above."] = (
+    reallocated_status: Annotated[
+        Status, "A disk exceeds the limit of the same name, `-above`."
+    ] = LIVE_REPAIR
+    pending_above: Annotated[
+        Count, "Sectors an ATA disk could not read and has not replaced yet."
+    ] = 10
+    pending_status: Annotated[Status, "A disk exceeds the limit of the same name, `-above`."] = (
         LIVE_REPAIR
     )
-    pending_above: Annotated[
-        Count, "Sectors an ATA disk may have that it could not read and has not replaced yet."
-    ] = 10
-    pending_status: Annotated[Status, "The status when a disk exceeds pending-above."] = LIVE_REPAIR
     uncorrectable_above: Annotated[
-        Count, "Sectors an ATA disk may have that it could not read in its own tests."
+        Count, "Sectors an ATA disk could not read in its own tests."
     ] = 10
     uncorrectable_status: Annotated[
-        Status, "The status when a disk exceeds uncorrectable-above."
+        Status, "A disk exceeds the limit of the same name, `-above`."
     ] = LIVE_REPAIR
-    reported_above: Annotated[
-        Count, "Errors an ATA disk may have reported that it could not correct."
-    ] = 10
-    reported_status: Annotated[Status, "The status when a disk exceeds reported-above."] = (
+    reported_above: Annotated[Count, "Errors an ATA disk reported as uncorrectable."] = 10
+    reported_status: Annotated[Status, "A disk exceeds the limit of the same name, `-above`."] = (
         LIVE_REPAIR
     )
     suspect_above: Annotated[
         Count,
-        "Sectors of each of these three kinds, and reported errors, that an ATA disk may have and "
-        "not be suspect.",
+        "Sectors of each of these three kinds, and reported errors, an ATA disk may have without "
+        "being suspect.",
     ] = 0
     suspect_status: Annotated[
-        Status, "The status when a disk exceeds suspect-above, and none of these other limits."
+        Status, "A disk exceeds suspect-above, but none of these other limits."
     ] = SUSPECT
     timeouts_above: Annotated[
-        Count, "Commands an ATA disk may have given up; a bad cable is enough."
+        Count, "Commands an ATA disk may have given up; a bad cable can cause them."
     ] = 100
-    timeouts_status: Annotated[Status, "The status when a disk exceeds timeouts-above."] = (
+    timeouts_status: Annotated[Status, "A disk exceeds the limit of the same name, `-above`."] = (
         LIVE_REPAIR
     )
     spin_retries_above: Annotated[Count, "Times an ATA disk may have failed to start turning."] = 5
-    spin_retries_status: Annotated[Status, "The status when a disk exceeds spin-retries-above."] = (
+    spin_retries_status: Annotated[
+        Status, "A disk exceeds the limit of the same name, `-above`."
+    ] = LIVE_REPAIR
+    end_to_end_above: Annotated[Count, "Times data may have been damaged inside an ATA disk."] = 0
+    end_to_end_status: Annotated[Status, "A disk exceeds the limit of the same name, `-above`."] = (
         LIVE_REPAIR
     )
-    end_to_end_above: Annotated[
-        Count, "Times data may have been damaged on its way through an ATA disk."
-    ] = 0
-    end_to_end_status: Annotated[Status, "The status when a disk exceeds end-to-end-above."] = (
+    defects_above: Annotated[Count, "Blocks in the grown defect list of a SAS disk."] = 100
+    defects_status: Annotated[Status, "A disk exceeds the limit of the same name, `-above`."] = (
         LIVE_REPAIR
     )
-    defects_above: Annotated[Count, "Blocks a SAS disk may have on its list of grown defects."] = (
-        100
-    )
-    defects_status: Annotated[Status, "The status when a disk exceeds defects-above."] = LIVE_REPAIR
     errors_above: Annotated[
-        Count, "Uncorrected errors a SAS disk may have, each for reading, writing and verifying."
+        Count, "Uncorrected errors of a SAS disk, each for reading, writing and verifying."
     ] = 10
-    errors_status: Annotated[Status, "The status when a disk exceeds errors-above."] = LIVE_REPAIR
-    media_errors_above: Annotated[Count, "Errors with loss of data an NVMe disk may have."] = 100
-    media_errors_status: Annotated[Status, "The status when a disk exceeds media-errors-above."] = (
+    errors_status: Annotated[Status, "A disk exceeds the limit of the same name, `-above`."] = (
         LIVE_REPAIR
     )
+    media_errors_above: Annotated[Count, "Errors with data loss of an NVMe disk."] = 100
+    media_errors_status: Annotated[
+        Status, "A disk exceeds the limit of the same name, `-above`."
+    ] = LIVE_REPAIR
     wear_above: Annotated[Count, "Percent of its rated life an SSD may have used."] = 98
-    wear_status: Annotated[Status, "The status when a disk exceeds wear-above."] = LIVE_REPAIR
+    wear_status: Annotated[Status, "A disk exceeds the limit of the same name, `-above`."] = (
+        LIVE_REPAIR
+    )
     name_volumes: Annotated[
         bool,
-        "Whether a finding names LVM's physical volumes on the disk, which the maintenance daemon "
-        "then moves the instances' disks off (repair-storage of [maintd]).",
+        "Whether a finding names the disk's LVM physical volumes; the maintenance daemon then "
+        "moves disks off them (repair-storage of [maintd]).",
     ] = False
     temperature_status: Annotated[
         Status,
-        "The status when the disk reports that it is too hot; the collector sensors has limits of "
-        "its own.",
+        "The disk reports that it is too hot; the collector sensors has its own limits.",
     ] = OK
-    self_test_status: Annotated[
-        Status, "The status when a self-test failed and no later one succeeded."
-    ] = LIVE_REPAIR
+    self_test_status: Annotated[Status, "A self-test failed and no later one succeeded."] = (
+        LIVE_REPAIR
+    )
     error_log_status: Annotated[
         Status,
-        "The status when the disk's error log is not empty; a bad cable or an unknown command is "
-        "enough.",
+        "The disk's error log is not empty; a bad cable or an unknown command can cause entries.",
     ] = OK
-    ignore: Annotated[
-        tuple[str, ...], "Disks that are not checked, as shell patterns of their serial numbers."
-    ] = ()
+    ignore: Annotated[tuple[str, ...], "Serial numbers of disks to skip, as shell patterns."] = ()
     devices: Annotated[
         tuple[str, ...], DEVICES, "Disks that smartctl does not find, in place of their volumes."
     ] = ()

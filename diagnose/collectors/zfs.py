@@ -71,38 +71,33 @@ _STATES: Final = {"ONLINE", "DEGRADED", "SUSPENDED", *_LOST}
 class Settings(NamedTuple):
     """[collector.zfs]: the checks of ZFS pools."""
 
-    required: Annotated[tuple[str, ...], "Pools that have to be there."] = ()
+    required: Annotated[tuple[str, ...], "Pools that must exist."] = ()
     ignore: Annotated[
-        tuple[str, ...], "Pools that are not checked, as shell patterns; required counts first."
+        tuple[str, ...], "Pools to skip, as shell patterns; `required` takes precedence."
     ] = ()
-    missing_status: Annotated[Status, "The status when a required pool is not there."] = LIVE_REPAIR
-    suspended_status: Annotated[
-        Status, "The status when all I/O of a pool waits because its devices fail."
-    ] = LIVE_REPAIR
+    missing_status: Annotated[Status, "A required pool is missing."] = LIVE_REPAIR
+    suspended_status: Annotated[Status, "All I/O of a pool waits because its devices fail."] = (
+        LIVE_REPAIR
+    )
     faulted_status: Annotated[
-        Status, "The status when a pool serves nothing: too many of its devices are gone."
+        Status, "A pool serves nothing because too many of its devices are gone."
     ] = LIVE_REPAIR
     degraded_status: Annotated[
-        Status, "The status when a pool or one of its devices is degraded, gone or offline."
+        Status, "A pool or one of its devices is degraded, gone or offline."
     ] = LIVE_REPAIR
     recovering_status: Annotated[Status, "The same while the pool is being resilvered."] = (
         LIVE_REPAIR
     )
-    spare_status: Annotated[Status, "The status when a spare is in use."] = LIVE_REPAIR
+    spare_status: Annotated[Status, "A spare is in use."] = LIVE_REPAIR
     errors_above: Annotated[
         Count,
-        "How many read, write or checksum errors of one device, since `zpool clear` or the import, "
-        "are few.",
+        "Read, write or checksum errors of one device since `zpool clear` or the import.",
     ] = 10
-    errors_status: Annotated[Status, "The status when a device has more errors than that."] = (
-        LIVE_REPAIR
-    )
-    data_errors_status: Annotated[Status, "The status when data of a pool is lost."] = LIVE_REPAIR
-    stalled_status: Annotated[Status, "The status when resilvering makes no progress."] = (
-        LIVE_REPAIR
-    )
+    errors_status: Annotated[Status, "A device exceeds errors-above."] = LIVE_REPAIR
+    data_errors_status: Annotated[Status, "A pool lost data."] = LIVE_REPAIR
+    stalled_status: Annotated[Status, "Resilvering makes no progress."] = LIVE_REPAIR
     stalled_after: Annotated[
-        int, whole(300), "Seconds without any progress after which resilvering is stalled."
+        int, whole(300), "Seconds without progress after which resilvering is stalled."
     ] = 3600
     repair: Repair = ""
 

@@ -9,7 +9,7 @@ from ganeti_steward.core.json_reader import describe
 from ganeti_steward.core.model.finding import STATUSES, is_name
 
 #: The status of a finding.
-STATUS: Final = one_of(*STATUSES)
+STATUS: Final = one_of(*STATUSES)._replace(text="status")
 
 #: A repair or diagnose command, or none; Ganeti's own rule for restricted commands.
 COMMAND: Final = word(is_name, "name of a command", hint="letters, digits, _ and - only")

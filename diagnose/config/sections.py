@@ -26,7 +26,7 @@ from ganeti_steward.diagnose.config.finding_kinds import COMMAND, COMMAND_LINE
 
 
 def subset(words: Collection[str]) -> ValueKind:
-    """A list of some of these words."""
+    """A list of some of these words; the sentence of the key, or its default, names them."""
 
     def fault(value: Any) -> str:
         strange = (
@@ -35,13 +35,13 @@ def subset(words: Collection[str]) -> ValueKind:
         names, verb = ", ".join(map(shown, strange)), "is" if len(strange) == 1 else "are"
         return f"{names} {verb} not one of {', '.join(words)}" if strange else bad
 
-    return ValueKind(fault, "list of some of " + ", ".join(f"`{word}`" for word in words))
+    return ValueKind(fault, "list of names")
 
 
 #: Stands for every other command of the whitelist directory, by name.
 EVERY: Final = "*"
 
-_NAGIOS_STATUS: Final = one_of(*STATUSES, "unknown")
+_NAGIOS_STATUS: Final = one_of(*STATUSES, "unknown")._replace(text="status, or `unknown`")
 
 _NAMED: Final = list_of(COMMAND, EVERY)
 
@@ -80,80 +80,80 @@ class Diagnose(NamedTuple):
     collectors: Annotated[
         tuple[str, ...],
         subset(COLLECTORS),
-        "The built-in collectors that are called, in this order.",
+        "The built-in collectors to call, in this order. The default has all.",
     ] = COLLECTORS
     load: Annotated[
         tuple[str, ...],
         _PLUGINS,
-        "Plugins with a diagnose hook to call as well: module paths or entry points of the group "
+        "More plugins with a diagnose hook: module paths or entry points of the group "
         "ganeti_steward.",
     ] = ()
     commands: Annotated[
         tuple[str, ...],
         _COMMANDS,
-        "Executables of /etc/ganeti/node-diagnose-commands that are called, in this order; "
-        '* stands for all others, by name. Without any, or with the empty name ([""]), only the '
-        "other sources are called.",
+        "Executables of /etc/ganeti/node-diagnose-commands to call, in this order; * stands for "
+        'all others, by name. An empty list or [""] calls none.',
     ] = (EVERY,)
     pool_user: Annotated[
         tuple[str, ...],
         list_of(COMMAND),
-        "Those of these commands that run under a user id of Ganeti's uid pool.",
+        "Commands of that list that run under a user id of Ganeti's uid pool.",
     ] = ()
     time_limit: Annotated[float, number(0.1, 3600), "Seconds each source may take."] = 60
     parallel: Annotated[int, whole(1, 64), "Sources that run at the same time."] = 4
     run_time_limit: Annotated[
         float,
         number(1, 86400),
-        "Seconds a whole run may take; a source that is not done by then is unknown.",
+        "Seconds a whole run may take; sources that have not finished then are unknown.",
     ] = 600
     output_limit: Annotated[int, whole(1, 2**30), "Bytes a command may print."] = 1048576
     appear_after: Annotated[
-        int, whole(1, 1000), "Runs in a row in which a finding must be seen before it counts."
+        int, whole(1, 1000), "Runs in a row that must see a finding before it is reported."
     ] = 2
     clear_after: Annotated[
-        int, whole(1, 1000), "Runs in a row in which it must be gone before it counts as gone."
+        int, whole(1, 1000), "Runs in a row that must miss a finding before it is cleared."
     ] = 2
     several_command: Annotated[
         str,
         COMMAND,
-        "The repair command where findings request different ones; it reads all of them.",
+        "The repair command when findings request different ones; it reads all of them.",
     ] = ""
     several_status: Annotated[
         str,
         one_of(*(status for status in STATUSES if status not in (OK, SUSPECT))),
-        "The status where findings request different repair commands.",
+        "The status when findings request different repair commands.",
     ] = LIVE_REPAIR
-    directory: Annotated[
-        str, PATH, "Where the state between runs and the last report are kept."
-    ] = "/var/lib/ganeti-steward/diagnose"
+    directory: Annotated[str, PATH, "Directory of the state between runs and the last report."] = (
+        "/var/lib/ganeti-steward/diagnose"
+    )
 
 
 class Agent(NamedTuple):
     """[agent]: the node's server of reports, and its repair commands."""
 
-    address: Annotated[str, TEXT, "Where it listens; empty for the node's primary address."] = ""
-    port: Annotated[int, whole(1, 65535), "The TCP port it listens on."] = PORT
+    address: Annotated[str, TEXT, "Address to listen on; empty for the node's primary address."] = (
+        ""
+    )
+    port: Annotated[int, whole(1, 65535), "TCP port to listen on."] = PORT
     interval: Annotated[
-        float, number(0, 86400), "Seconds from one diagnosis to the next; 0 leaves it to cron."
+        float, number(0, 86400), "Seconds between diagnoses; 0 leaves them to cron."
     ] = 300
     max_age: Annotated[
-        float, number(1, 604800), "Seconds after which a report is too old to be sent."
+        float, number(1, 604800), "Seconds after which a report is too old to send."
     ] = 900
     key_file: Annotated[str, PATH, "The cluster's HMAC key."] = "/var/lib/ganeti/hmac.key"
-    repair: Annotated[bool, FLAG, "Whether repair commands are run at all."] = False
+    repair: Annotated[bool, FLAG, "Whether the agent runs repair commands at all."] = False
     repair_time_limit: Annotated[float, number(1, 86400), "Seconds a repair command may take."] = (
         3600
     )
     repair_again_after: Annotated[
         float,
         number(0, 2592000),
-        "Seconds after a repair command in which the same one is not run again for the same "
-        "diagnose object; 0: no limit.",
+        "Seconds before a repair command may run again for the same diagnose object; 0: no limit.",
     ] = 3600
     nonce_life: Annotated[float, number(1, 300), "Seconds in which a nonce must be used."] = 30
     lock_memory: Annotated[
-        bool, FLAG, "Whether the agent locks its memory, so that it is never swapped out."
+        bool, FLAG, "Whether the agent locks its memory so that it is never swapped out."
     ] = True
 
 
@@ -163,15 +163,16 @@ class Nagios(NamedTuple):
     command: Annotated[
         tuple[str, ...], COMMAND_LINE, "The check: its absolute path, then its arguments."
     ]
-    ok: Annotated[str, _NAGIOS_STATUS, "The status when it exits with 0."] = "Ok"
-    warning: Annotated[str, _NAGIOS_STATUS, "The status when it exits with 1."] = "Ok"
-    critical: Annotated[str, _NAGIOS_STATUS, "The status when it exits with 2."] = "live-repair"
-    unknown: Annotated[str, _NAGIOS_STATUS, "The status when it exits with 3."] = "unknown"
-    repair: Annotated[str, COMMAND, "The repair command to request with live-repair."] = ""
+    ok: Annotated[str, _NAGIOS_STATUS, "Exit status 0."] = "Ok"
+    warning: Annotated[str, _NAGIOS_STATUS, "Exit status 1."] = "Ok"
+    critical: Annotated[str, _NAGIOS_STATUS, "Exit status 2."] = "live-repair"
+    unknown: Annotated[str, _NAGIOS_STATUS, "Exit status 3."] = "unknown"
+    repair: Annotated[str, COMMAND, "Repair command for live-repair."] = ""
     text: Annotated[
         bool,
         FLAG,
-        "Whether the first line belongs to the finding; it must not change by itself.",
+        "Whether the first line of output is part of the finding; it must not change from run to "
+        "run.",
     ] = False
     time_limit: Annotated[float, number(0.1, 3600), "Seconds it may take."] = 60
 

@@ -72,12 +72,12 @@ class Aggregates(NamedTuple):
     default_forbidden_prefixes: Annotated[
         tuple[str, ...],
         kinds.REPEATED_NAMES,
-        "Aggregates whose names begin so are closed to instances that do not request one.",
+        "Aggregates with such names accept only instances that request them.",
     ] = ()
     required_prefixes: Annotated[
         tuple[str, ...],
         kinds.REPEATED_NAMES,
-        "A tag of an instance that begins with one of these requests the aggregate of that name.",
+        "An instance tag with such a prefix requests the aggregate of that name.",
     ] = ()
     unclaimable: Annotated[
         tuple[str, ...], kinds.REPEATED_NAMES, "Aggregates that no instance may request."
@@ -85,27 +85,24 @@ class Aggregates(NamedTuple):
     combine: Annotated[
         str,
         kinds.one_of("union", "placement"),
-        "With union a node also has the aggregates of its group; with placement the node or its "
-        "group must have all requested aggregates by itself.",
+        "With union a node also has the aggregates of its group. With placement the node alone, "
+        "or its group alone, must have all requested aggregates.",
     ] = "union"
     on_evacuation: Annotated[
         str,
         kinds.one_of("strict", "prefer"),
-        "Where no node complies: with strict an evacuation fails, with prefer it takes the best "
-        "other node.",
+        "If no node complies, strict makes an evacuation fail; prefer takes the best other node.",
     ] = "strict"
-    groups: Annotated[
-        _Lists, _LISTS, 'Node groups: a list of aggregates for each, "rack1" = ["room1"].'
-    ] = _NOTHING
+    groups: Annotated[_Lists, _LISTS, 'Aggregates of node groups: "rack1" = ["room1"].'] = _NOTHING
     """name or uuid of a node group -> its aggregates"""
-    nodes: Annotated[_Lists, _LISTS, "The same for nodes."] = _NOTHING
+    nodes: Annotated[_Lists, _LISTS, "Aggregates of nodes."] = _NOTHING
     units: Annotated[
-        Mapping[str, _Lists], table_of(_LISTS), "The same for units, one table for each node."
+        Mapping[str, _Lists], table_of(_LISTS), "Aggregates of units, one table for each node."
     ] = _NOTHING
     """node -> unit -> its aggregates"""
-    pools: Annotated[_Lists, _LISTS, "The same for storage pools."] = _NOTHING
+    pools: Annotated[_Lists, _LISTS, "Aggregates of storage pools."] = _NOTHING
     instances: Annotated[
-        _Lists, _LISTS, 'What instances request: "web1" = ["!in:a,b", "member_of_primary=c"].'
+        _Lists, _LISTS, 'Requests of instances: "web1" = ["!in:a,b", "member_of_primary=c"].'
     ] = _NOTHING
     """instance -> what it requests"""
     ask: Annotated[
@@ -113,22 +110,21 @@ class Aggregates(NamedTuple):
         kinds.ValueKind(
             _ask_fault, "table: `os`, `hypervisor` or `template` = table: pattern = expression"
         ),
-        'What all instances of an OS, hypervisor or disk template request: os = {"windows-*" = '
-        '"in:license:windows"}; the pattern "" is for instances of which it is not known.',
+        'Requests of all instances of an OS, hypervisor or disk template: os = {"windows-*" = '
+        '"in:license:windows"}. The pattern "" matches instances for which this is unknown.',
     ] = _NOTHING
     """kind -> pattern of its value -> what is requested"""
     entitled_tags: Annotated[
         _Lists,
         _LISTS,
-        "Aggregates that only instances with one of these tags may request, "
-        '"reservation:acme" = ["owner:acme"]; * at the end of the name and in the tag stand for '
-        "the same.",
+        'Aggregates that only instances with one of these tags may request: "reservation:acme" = '
+        '["owner:acme"]. A final * in the name and in the tag stand for the same text.',
     ] = _NOTHING
     entitled_instances: Annotated[
-        _Lists, _LISTS, 'The same for names of instances: "reservation:acme" = ["*.acme.example"].'
+        _Lists, _LISTS, 'The same by instance names: "reservation:acme" = ["*.acme.example"].'
     ] = _NOTHING
     until: Annotated[
         Mapping[str, Any],
         table_of(kinds.ValueKind(_date_fault, "date")),
-        'The last day of aggregates: "reservation:r1" = "2026-12-31"; shown and warned about.',
+        'The last day of aggregates: "reservation:r1" = "2026-12-31". Only shown and warned about.',
     ] = _NOTHING

@@ -35,124 +35,122 @@ class Maintd(NamedTuple):
     mode: Annotated[
         str,
         kinds.one_of(OBSERVE, ACT),
-        "With observe it only records incidents and says what it would do; with act it does it.",
+        "With observe the daemon only records incidents and reports what it would do; with act "
+        "it does it.",
     ] = OBSERVE
     hold_time: Annotated[
         float,
         kinds.number(0, 604800),
-        "Seconds a node must have reported the same object before anything is done about it.",
+        "Seconds a node must report the same object before the daemon acts.",
     ] = 300
     healthy_delay: Annotated[
         float,
         kinds.number(0, 604800),
-        "Seconds a node must have reported something else before an incident counts as over.",
+        "Seconds a node must report something else before an incident is over.",
     ] = 900
     most_nodes: Annotated[
         int,
         kinds.whole(1, 1000),
-        "The most nodes that may be under repair at the same time; planned maintenance begins only "
-        "while fewer are under repair or away for maintenance, and no repair waits for it.",
+        "Nodes that may be under repair at the same time. Planned maintenance begins only while "
+        "fewer are under repair or away for maintenance; repairs do not wait for maintenance.",
     ] = 1
     most_waiting: Annotated[
         int,
         kinds.whole(1, 1000),
-        "The most nodes that repairs may have taken out of service: those that are being "
-        "evacuated, and those that wait, drained or offline, for a person to acknowledge the "
-        "incident; planned maintenance begins only while fewer are out of service for either.",
+        "Nodes that repairs may take out of service: nodes being evacuated, and drained or "
+        "offline nodes that wait for an acknowledgement. Planned maintenance begins only while "
+        "fewer nodes are out of service, including for maintenance.",
     ] = 2
     most_incidents: Annotated[
         int,
         kinds.whole(1, 100),
-        "The most incidents of one node that are recorded, those included that wait for a person "
-        "to acknowledge them; a fault that is more severe than all of them is still recorded.",
+        "Recorded incidents of one node, including those that wait for an acknowledgement. A "
+        "fault more severe than all of them is still recorded.",
     ] = 4
     incident_pause: Annotated[
         float,
         kinds.number(0, 86400),
-        "Seconds after a new incident in which a node gets no other one for the same action; "
+        "Seconds after a new incident in which a node gets no other one for the same action, "
         "doubled with each further one within a day; 0: none.",
     ] = 60
     fold_after: Annotated[
         float,
         kinds.number(60, 31536000),
-        "Seconds after which an incident that is acknowledged or canceled, and not reported, is "
-        "moved from Ganeti's configuration to the audit log.",
+        "Seconds after which an incident that is acknowledged or canceled, and no longer "
+        "reported, moves from Ganeti's configuration to the audit log.",
     ] = 2592000
     storm_share: Annotated[
         float,
         kinds.number(0, 1),
-        "Nothing is started while more than this share of the nodes in service reports a fault, or "
-        "reported one and fell silent; one ill node is never too much.",
+        "The daemon starts nothing while more than this share of the nodes in service reports a "
+        "fault, or reported one and stopped answering. One faulty node is always accepted.",
     ] = 0.2
     windows: Annotated[
         tuple[str, ...],
         kinds.list_of(_WINDOW),
-        'When repairs may be started, in local time, like "Mon-Fri 22:00-06:00"; empty: always.',
+        'When repairs may start, in local time, such as "Mon-Fri 22:00-06:00"; empty: always.',
     ] = ()
     moves_at_once: Annotated[
-        int, kinds.whole(1, 100), "The most instances of one node that are moved at the same time."
+        int, kinds.whole(1, 100), "Instances of one node that move at the same time."
     ] = 4
     moves_in_cluster: Annotated[
         int,
         kinds.whole(0, 1000),
-        "The most moves of the daemon that run at the same time in the whole cluster: the rest "
-        "waits in the job queue (Ganeti's ad-hoc rate limit); 0: no limit.",
+        "The daemon's moves that run at the same time in the whole cluster; the others wait in "
+        "the job queue (Ganeti's ad-hoc rate limit). 0: no limit.",
     ] = 0
     move_attempts: Annotated[
         int,
         kinds.whole(1, 100),
-        "How many jobs that move an instance may fail before it is left where it is.",
+        "Failed move jobs after which an instance stays where it is.",
     ] = 3
     retry_delay: Annotated[
         float,
         kinds.number(0, 86400),
-        "Seconds after which a job that moves an instance is tried again, times the number of "
-        "those that have failed.",
+        "Seconds before a failed move job is tried again, times the number of failures.",
     ] = 20
     dead_after: Annotated[
         float,
         kinds.number(0, 86400),
-        "Seconds after which a node is noted as dead of which nothing answers, neither Ganeti's "
-        "node daemon nor the machine; 0: never.",
+        "Seconds after which a node is recorded as dead if neither its node daemon nor the "
+        "machine answers; 0: never.",
     ] = 300
     clock_limit: Annotated[
         float,
         kinds.number(0, 86400),
-        "Seconds by which the clock of a node may differ from the master's before the daemon says "
-        "so; 0: it never does.",
+        "Seconds by which a node's clock may differ from the master's before the daemon reports "
+        "it; 0: never reported.",
     ] = 30
     disk_check_interval: Annotated[
         float,
         kinds.number(0, 3600),
-        "Seconds from one check of the disks of all drbd instances to the next, when the plugin "
-        "check-disks is among routine.",
+        "Seconds between checks of the disks of all drbd instances, if `routine` has check-disks.",
     ] = 300
     sync_stalled_after: Annotated[
         float,
         kinds.number(60, 604800),
-        "Seconds without progress after which the synchronization of disks is called stalled. "
-        "Ganeti reports progress in steps of 0.1 %.",
+        "Seconds without progress after which a disk synchronization is called stalled. Ganeti "
+        "reports progress in steps of 0.1 %.",
     ] = 1800
     fence: Annotated[
         str,
         kinds.one_of(FENCE_OFF, FENCE_CONFIRM, FENCE_ACT),
-        "Whether a node that reports evacuate-failover and does not answer, or that is noted as "
-        "dead, is switched off by Ganeti's out-of-band program, so that its instances can be "
-        "started elsewhere: never, once a person has permitted it (`gnt-steward incident fence`), "
-        "or as soon as nothing forbids it.",
+        "Whether Ganeti's out-of-band program powers off a node that reports evacuate-failover "
+        "and does not answer, or that is recorded as dead, so that its instances can start "
+        "elsewhere: never, after a person permits it (`gnt-steward incident fence`), or "
+        "automatically unless something forbids it.",
     ] = FENCE_OFF
     failover_unsynced: Annotated[
         bool,
-        "Whether drbd instances of a node that is off, and whose agent does not answer, nor has "
-        "answered since the node was confirmed to be off, are "
-        "started from their copy, although it is not known to be complete: what was written last "
-        "may be lost.",
+        "Whether drbd instances start from a copy that is not known to be complete, if their "
+        "node is off and its agent has not answered since the node was confirmed to be off. The "
+        "last writes may be lost.",
     ] = False
     routine: Annotated[
         tuple[str, ...],
         kinds.NAMES,
-        "Plugins whose routine work is done where no repair is in the way, in the order in which "
-        "they get nodes and instances; empty: none.",
+        "Plugins that do routine work where no repair needs the node, in the order in which they "
+        "get nodes and instances.",
     ] = ()
     final_role: Annotated[
         str, kinds.one_of(OFFLINE, DRAINED), "The role of a node after its evacuation."
@@ -160,17 +158,17 @@ class Maintd(NamedTuple):
     degraded_final_role: Annotated[
         str,
         kinds.one_of(OFFLINE, DRAINED),
-        "The role of a node after an evacuation that left copies of disks on it, because no other "
-        "node of its group can take them.",
+        "The role after an evacuation that left disk copies on the node because no other node of "
+        "its group can take them.",
     ] = DRAINED
     repair_storage: Annotated[
         bool,
-        "Whether disks are moved off physical volumes that a report names as failing, and the "
-        "volume group is repaired.",
+        "Whether the daemon moves disks off physical volumes that a report names as failing, and "
+        "repairs the volume group.",
     ] = False
     hold_creations: Annotated[
         bool,
-        "Whether jobs that create instances on a node wait while it is evacuated, by job filters.",
+        "Whether job filters delay jobs that create instances on a node during its evacuation.",
     ] = False
     stuck_after: Annotated[
         float,
@@ -178,18 +176,17 @@ class Maintd(NamedTuple):
         "Seconds without progress after which an active incident raises an alarm.",
     ] = 86400
     poll_interval: Annotated[
-        float, kinds.number(1, 86400), "Seconds from one poll of the node agents to the next."
+        float, kinds.number(1, 86400), "Seconds between polls of the node agents."
     ] = 60
     poll_time_limit: Annotated[float, kinds.number(0.1, 600), "Seconds one agent may take."] = 10
     report_max_age: Annotated[
-        float, kinds.number(1, 604800), "Seconds after which a report is too old to count."
+        float, kinds.number(1, 604800), "Seconds after which a report is too old to use."
     ] = 900
     volume_groups_age: Annotated[
         float,
         kinds.number(60, 604800),
-        "Seconds for which allocators use what a node reports to be wrong with it, and the figures "
-        "of its volume groups, from its report or from `gnt-steward volume-groups --update`, and "
-        "commands the load that it reports.",
+        "Seconds for which reported data is used: faults and volume groups (from the report or "
+        "from `gnt-steward volume-groups --update`) by allocators, load by commands.",
     ] = 900
     round_interval: Annotated[
         float, kinds.number(1, 86400), "Seconds after which a round starts without news."
@@ -197,83 +194,78 @@ class Maintd(NamedTuple):
     command_time_limit: Annotated[
         float,
         kinds.number(1, 86400),
-        "Seconds a repair command of an agent may take, and for which its agent is queried after "
-        "that what became of it.",
+        "Seconds a repair command may take, and then for how long the daemon queries its agent "
+        "for the result.",
     ] = 3700
     command_again_after: Annotated[
         float,
         kinds.number(0, 2592000),
-        "Seconds after a repair command in which it is not begun again for the same diagnose "
-        "object of the same node; 0: no limit.",
+        "Seconds before a repair command may begin again for the same diagnose object of the "
+        "same node; 0: no limit.",
     ] = 3600
     plan_time_limit: Annotated[
         float, kinds.number(0.1, 3600), "Seconds a plugin may take to plan one incident."
     ] = 60
-    agent_port: Annotated[int, kinds.whole(1, 65535), "The TCP port of the node agents."] = (
-        AGENT_PORT
-    )
+    agent_port: Annotated[int, kinds.whole(1, 65535), "TCP port of the node agents."] = AGENT_PORT
     address: Annotated[
         str,
         kinds.TEXT,
-        "Where the status is served; empty for the master's primary address and the cluster's.",
+        "Address to serve the status on; empty for the master's primary address and the cluster's.",
     ] = ""
-    port: Annotated[int, kinds.whole(1, 65535), "The TCP port the status is served on."] = 1816
+    port: Annotated[int, kinds.whole(1, 65535), "TCP port to serve the status on."] = 1816
     key_file: Annotated[str, kinds.PATH, "The cluster's HMAC key."] = "/var/lib/ganeti/hmac.key"
     audit_file: Annotated[
-        str, kinds.PATH, "The audit log (sqlite); empty for none.  It is never read to decide."
+        str,
+        kinds.PATH,
+        "The audit log (sqlite); empty for none. The daemon never reads it to decide.",
     ] = "/var/lib/ganeti-steward/maintd/audit.db"
     notify_command: Annotated[
         str,
         kinds.PATH,
-        "A program that is run on each change of an incident and reads it as JSON on stdin; empty "
-        "for none.",
+        "Program to run on each change of an incident; it reads the change as JSON on stdin.",
     ] = ""
     webhook: Annotated[
         str,
         _WEB_ADDRESS,
-        "An http or https address to which each change of an incident is posted as JSON; empty for "
-        "none.",
+        "Address to which each change of an incident is posted as JSON.",
     ] = ""
     alertmanager: Annotated[
         str,
         _WEB_ADDRESS,
-        "The http or https address of an Alertmanager in which the alerts of a node are silenced "
-        "while it is away for maintenance; empty for none.",
+        "Alertmanager in which a node's alerts are silenced while it is away for maintenance.",
     ] = ""
     alertmanager_label: Annotated[
-        str, kinds.TEXT, "The label of alerts there that has the name of the node or instance."
+        str, kinds.TEXT, "The label of its alerts that has the node or instance name."
     ] = "instance"
     gate_command: Annotated[
         str,
         kinds.PATH,
-        "A program that has to end with status 0 before a healthy node is taken out for "
-        "maintenance; empty for none.",
+        "Program that must exit with 0 before maintenance takes a healthy node out of service.",
     ] = ""
     gate_prometheus: Annotated[
         str,
         _WEB_ADDRESS,
-        "The http or https address of a Prometheus that must know of no firing alert before a "
-        "healthy node is taken out for maintenance; empty for none.",
+        "Prometheus that must have no firing alert before maintenance takes a healthy node out "
+        "of service.",
     ] = ""
     gate_alerts: Annotated[
-        str, kinds.TEXT, "Which alerts count there: a regular expression for the whole name."
+        str, kinds.TEXT, "The alerts that matter there: a regular expression for the whole name."
     ] = ".+"
     return_limit: Annotated[
         float,
         kinds.number(60, 604800),
-        "Seconds in which a node has to come back from the work of its planned maintenance; then "
-        "the maintenance has failed.",
+        "Seconds a node may take to come back from the work of its planned maintenance before "
+        "the maintenance fails.",
     ] = 1800
     blocked_limit: Annotated[
         float,
         kinds.number(60, 604800),
-        "Seconds for which a planned maintenance that has begun waits for a person, because an "
-        "instance cannot leave its node for example; then the node is taken back into service, and "
-        "the request waits.",
+        "Seconds a planned maintenance that has begun may wait for a person, for example because "
+        "an instance cannot leave. Then the node returns to service and the request waits.",
     ] = 1800
-    lock_file: Annotated[
-        str, kinds.PATH, "The file that keeps a second daemon from being started on this machine."
-    ] = "/run/ganeti-steward/maintd.lock"
+    lock_file: Annotated[str, kinds.PATH, "File that prevents a second daemon on this machine."] = (
+        "/run/ganeti-steward/maintd.lock"
+    )
 
 
 _ALLOCATOR: Final = kinds.word(is_name, "name of an allocator", hint='like "hail" or "steward"')
@@ -283,7 +275,7 @@ class Harep(NamedTuple):
     """[harep]: the work of Ganeti's harep, when [maintd] routine names it."""
 
     iallocator: Annotated[
-        str, _ALLOCATOR, "The allocator of Ganeti that finds new nodes for instances."
+        str, _ALLOCATOR, "Ganeti's allocator that finds new nodes for instances."
     ] = "steward"
     job_delay: Annotated[
         float,
@@ -293,7 +285,7 @@ class Harep(NamedTuple):
     disk_check_interval: Annotated[
         float,
         kinds.number(0, 3600),
-        "Seconds from one check for degraded disks to the next; 0: disks are not checked.",
+        "Seconds between checks for degraded disks; 0: no checks.",
     ] = 900
     replace_after: Annotated[
         float,
@@ -316,62 +308,61 @@ class Rebalance(NamedTuple):
     threshold: Annotated[
         float,
         kinds.number(0, 1_000_000),
-        "A node group is balanced when its score is above this; lower scores are better.",
+        "The daemon balances a node group with a score above this; lower scores are better.",
     ] = 1
     min_gain: Annotated[
-        float, kinds.number(0, 1_000_000), "What a move must lower the score of its group by."
+        float, kinds.number(0, 1_000_000), "The least improvement of the group's score by one move."
     ] = 0.1
     min_gain_per_gib: Annotated[
         float,
         kinds.number(0, 1_000_000),
-        "What copying disks must lower the score by for each GiB.",
+        "The least improvement for each GiB of disks to copy.",
     ] = MIN_GAIN_PER_GIB
     hold_time: Annotated[
         float,
         kinds.number(0, 604800),
-        "Seconds for which the score must have been above the threshold before anything is moved.",
+        "Seconds the score must be above the threshold before anything moves.",
     ] = 1800
     search_interval: Annotated[
         float,
         kinds.number(1, 604800),
-        "Seconds until moves are searched again where none were found and nothing has changed.",
+        "Seconds to the next search after one that found no moves, if nothing changes.",
     ] = 3600
     moves_at_once: Annotated[
         int,
         kinds.whole(1, 1000),
-        "The most instances of a node group that are moved at the same time.",
+        "Instances of a node group that move at the same time.",
     ] = 4
     copy_per_hour: Annotated[
         float,
         kinds.number(0, 1_000_000),
-        "The most GiB of disks that routine work may have copied within an hour when another move "
+        "GiB of disks that routine work may have copied in the last hour when another move "
         "begins; 0: no limit.",
     ] = 100
     disk_moves: Annotated[
-        bool, "Whether disks may be copied; without, instances only migrate to their secondary."
+        bool, "Whether disks may be copied; if not, instances only migrate to their secondary."
     ] = True
     load_data: Annotated[
         str,
         kinds.one_of(NO_LOAD, AGENT_LOAD, NODE_LOAD, XEN_LOAD),
-        "CPU load that counts: none, what the agents of the nodes report (agents), what Ganeti's "
-        "monitoring daemons measure of the nodes (mond), or of the Xen instances on them "
-        "(mond-xen).  Where it is missing nothing is moved.",
+        "Source of CPU load: none; the node agents (agents); Ganeti's monitoring daemons, for "
+        "nodes (mond) or for Xen instances (mond-xen). Nothing moves while it is missing.",
     ] = NO_LOAD
     by_load: Annotated[
         bool,
-        "Whether the load decides when a node group is balanced, in place of threshold, hold-time "
-        'and min-gain; needs load-data = "agents".',
+        "Whether the load, not threshold, hold-time and min-gain, decides when to balance a "
+        'group; needs load-data = "agents".',
     ] = False
     load_threshold: Annotated[
         float,
         kinds.number(0, 1000),
-        "With by-load: a node group is balanced when the imbalance of its load is above this.",
+        "With by-load: the daemon balances a node group with a load imbalance above this.",
     ] = 0.3
     load_rounds: Annotated[
         int,
         kinds.whole(1, 1000),
-        "With by-load: in so many rounds one after the other it must have been above it, each "
-        "with newer reports of all nodes.",
+        "With by-load: rounds in a row that must see this imbalance, each with newer reports of "
+        "all nodes.",
     ] = 3
     load_margin: Annotated[
         float,
@@ -381,9 +372,9 @@ class Rebalance(NamedTuple):
     load_time_limit: Annotated[
         float, kinds.number(0.1, 600), "Seconds all monitoring daemons have to answer."
     ] = 5
-    evac_mode: Annotated[
-        bool, "Whether only instances are moved that have a node which is drained or offline."
-    ] = False
+    evac_mode: Annotated[bool, "Whether only instances with a drained or offline node move."] = (
+        False
+    )
 
     @property
     def fault(self) -> str:

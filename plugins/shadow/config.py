@@ -16,7 +16,7 @@ class Shadow(NamedTuple):
     chains: Annotated[
         Mapping[str, tuple[str, ...]],
         Each(HOOKS, NAMES, ()),
-        "Allocators called as well; their results are only compared and logged.",
+        "Allocators to call as well; their results are only compared and logged.",
     ] = MappingProxyType({})
     """request type -> its shadows"""
     time_limit: Annotated[float, number(0.1, 3600), "Seconds each of them may take."] = 120

@@ -27,8 +27,8 @@ def test_the_page_is_the_declarations() -> None:
 def test_every_section_is_described(section: str) -> None:
     text = PAGE.read_text().split(f"\n## [{section}]\n\n")[1].split("\n## ")[0]
     assert re.match(r"[A-Z][^|]+[.]\n", text)
-    rows = [row for row in text.splitlines() if row.startswith("| `")]
-    assert all(re.fullmatch(r"\|( [^|]+ \|){4}", row) for row in rows)
+    rows = [row for row in text.splitlines() if row.startswith("- ")]
+    assert all(re.fullmatch(r"- `.+` \(.+; .+\): [A-Z\d].*[.]", row) for row in rows)
     assert rows or section in ("weigh", "plugin.NAME")
 
 

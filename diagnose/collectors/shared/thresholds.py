@@ -32,7 +32,7 @@ DEVICES: Final = list_of(
     )
 )
 
-Repair = Annotated[str, COMMAND, "The repair command requested with live-repair."]
+Repair = Annotated[str, COMMAND, "Repair command for live-repair."]
 
 
 class Configured(Generic[_Settings]):

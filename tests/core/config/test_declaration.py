@@ -38,7 +38,7 @@ def test_keys() -> None:
     found = keys(Rack)
     assert [(key.name, key.default, key.kind.text, key.text) for key in found] == [
         ("row", REQUIRED, "text", ""),
-        ("height", 42, "whole number, 1 to 48", "Height units."),
+        ("height", 42, "whole number 1-48", "Height units."),
         ("load-factor", 0.5, "number", ""),
         ("locked", False, "`true` or `false`", ""),
         ("doors", (), "list of texts", ""),
@@ -99,11 +99,11 @@ def test_no_declaration(declaration: Any, text: str) -> None:
     ("kind", "text", "good", "bad", "fault"),
     [
         (number(), "number", -1.5, "1", "a number is expected, found the text '1'"),
-        (number(0), "number, 0 or more", 3, -1, "a number from 0 is expected, found the number -1"),
-        (number(0.1, 9), "number, 0.1 to 9", 9, 9.5, "9.5 is not between 0.1 and 9"),
-        (whole(0), "whole number, 0 or more", 0, 0.5, "a whole number from 0 is expected, found "),
-        (whole(1, 2**20), "whole number, 1 to 1048576", 5, 0, "0 is not between 1 and 1048576"),
-        (list_of(whole(1, 2)), "list: each a whole number, 1 to 2", [], [3], "holds the number 3"),
+        (number(0), "number from 0", 3, -1, "a number from 0 is expected, found the number -1"),
+        (number(0.1, 9), "number 0.1-9", 9, 9.5, "9.5 is not between 0.1 and 9"),
+        (whole(0), "whole number from 0", 0, 0.5, "a whole number from 0 is expected, found "),
+        (whole(1, 2**20), "whole number 1-1048576", 5, 0, "0 is not between 1 and 1048576"),
+        (list_of(whole(1, 2)), "list: each a whole number 1-2", [], [3], "holds the number 3"),
         (table_of(whole()), "table: name = whole number", {"a": 1}, {"a": ""}, "a: a whole number"),
     ],
 )
