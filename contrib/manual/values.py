@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -24,7 +25,7 @@ _PLAIN: Final = {
     "name": "its name",
     "uuid": "Ganeti's uuid",
     "tags": "its tags",
-    "disks": "its disks, in their order",
+    "disks": "in their order",
     "groups": "sorted by name, then by uuid",
     "nodes": "sorted by name",
     "instances": "sorted by name",
@@ -32,13 +33,15 @@ _PLAIN: Final = {
     "max": "the upper end",
     "chip": "the name of its chip",
 }
+#: To the founding papers.
+_REFERENCE: Final = re.compile(r" \(allocation [0-9.]+\)")
 _HEAD: Final = """\
 # What plugins get
 
-The classes that hooks get, and all of their members; they are read-only. What Ganeti has sent
-beyond these members is in `sent`. How the figures of a node count is in the
-[placement rules](../explanation/placement-rules.md). `contrib/manual/values.py` makes this page
-from the code.
+For plugin authors: the classes that hooks get, with all members. They are read-only. Empty texts
+and `None` mean: not sent, or not known. `sent` has everything that Ganeti has sent. The
+[placement rules](../explanation/placement-rules.md) explain how figures are used.
+`contrib/manual/values.py` makes this page from the code.
 """
 
 
@@ -80,10 +83,19 @@ def _text(statement: ast.stmt | None) -> str:
 
 
 def _phrase(text: str) -> str:
-    """A docstring as the cell of a table."""
+    """A docstring as an item of a list."""
     text = " ".join(text.split()).removesuffix(".").replace("``", "`")
+    text = _REFERENCE.sub("", text)
     keeps = text.startswith(("Ganeti", "MiB", "CPU"))
     return text if keeps else text[:1].lower() + text[1:]
+
+
+def _line(one: Member) -> str:
+    """One member as an item of a list."""
+    type_ = one.type.replace(" | None", " or None")
+    return f"- `{one.name.replace(' | None', ' or None')}` (`{type_}`)" + (
+        f": {one.meaning}" if one.meaning else ""
+    )
 
 
 def page() -> str:
@@ -92,13 +104,14 @@ def page() -> str:
     for file, names in _CLASSES.items():
         for name in names:
             about, found = members(file, name)
-            about = about.replace("``", "`")
-            parts.append(f"## {name}\n\n{about}\n\n| member | type | meaning |\n|---|---|---|")
             parts += [
-                f"| `{one.name}` | `{one.type}` | {one.meaning} |".replace(" | None`", " or None`")
-                for one in found
+                f"## {name}",
+                "",
+                _REFERENCE.sub("", about).replace("``", "`"),
+                "",
+                *map(_line, found),
+                "",
             ]
-            parts.append("")
     return "\n".join(parts)
 
 

@@ -82,15 +82,15 @@ class Policy(NamedTuple):
     """An instance policy (allocation 2.3)."""
 
     minmax: tuple[MinMax, ...]
-    """the ranges; an instance has to be in one of them"""
+    """ranges; an instance must be in one of them"""
     std: Spec
-    """what an instance gets where nothing else is given"""
+    """default size of an instance"""
     templates: frozenset[str]
-    """disk templates that are allowed"""
+    """allowed disk templates"""
     vcpu_ratio: float
-    """virtual CPUs of a node's instances for each of its physical CPUs, at most"""
+    """most virtual CPUs of instances for each physical CPU of their node"""
     spindle_ratio: float
-    """spindles used by a node's instances for each of its spindles, at most"""
+    """most spindles of instances for each spindle of their node"""
 
 
 class Group(NamedTuple):
@@ -101,9 +101,9 @@ class Group(NamedTuple):
     alloc_policy: str
     """preferred, last_resort or unallocable"""
     networks: frozenset[str]
-    """uuids of the networks that are connected to it"""
+    """uuids of connected networks"""
     policy: Policy
-    """its instance policy, what it inherits from the cluster included"""
+    """instance policy, including what it inherits from the cluster"""
     tags: tuple[str, ...]
 
 
@@ -117,24 +117,24 @@ class VolumeGroup(NamedTuple):
 
 
 class Node(NamedTuple):
-    """A node; the run-time figures of a node that is not live are 0 (allocation 2.4)."""
+    """A node; run-time figures are 0 unless it is live (allocation 2.4)."""
 
     name: str
     group: str
     """uuid of its node group"""
     offline: bool
-    """whether Ganeti does not connect to it"""
+    """Ganeti does not connect to it"""
     drained: bool
-    """whether Ganeti places nothing on it"""
+    """Ganeti places nothing on it"""
     vm_capable: bool
-    """whether it may have instances"""
+    """it may have instances"""
     tags: tuple[str, ...]
     exclusive_storage: bool
-    """whether each of its physical volumes belongs to one instance at most"""
+    """each of its physical volumes belongs to one instance at most"""
     total_memory: float
     """MiB"""
     reserved_memory: int
-    """MiB that the node's own system uses"""
+    """MiB of its own system"""
     free_memory: int
     """MiB"""
     total_disk: float
@@ -144,95 +144,94 @@ class Node(NamedTuple):
     total_cpus: float
     """physical CPUs"""
     reserved_cpus: int
-    """physical CPUs that the node's own system uses"""
+    """physical CPUs of its own system"""
     spindles: int
-    """number: spindle_count, with exclusive storage total_spindles"""
+    """spindle_count; with exclusive storage total_spindles"""
     free_spindles: int
-    """number; counts with exclusive storage only"""
+    """with exclusive storage only"""
     cpu_speed: float = 1.0
-    """relative to other nodes; iallocator messages are always read as 1 (allocation 2.4)"""
+    """relative to other nodes; always 1 in iallocator messages (allocation 2.4)"""
     own_load: float = 0.0
-    """CPU load measured on it beyond that of its instances, in CPUs (allocation 3.4)"""
+    """measured CPU load without that of its instances, in CPUs (allocation 3.4)"""
     missing: tuple[str, ...] = ()
-    """figures it should have reported and did not, by their keys in Ganeti's message"""
+    """keys in Ganeti's message of figures that it should report but does not"""
     volume_groups: Mapping[str, VolumeGroup] | None = None
-    """by name, those apart from the cluster's; None: not known"""
+    """by name, without the cluster's"""
     suspect: str = ""
-    """why other nodes are used first, as a predicate: "reports suspect: ..."; empty: they are not,
-    or it is not known"""
+    """why other nodes are used first: "reports suspect: ..."; or empty"""
     sent: Sent = Sent()
-    """everything that was sent of it"""
+    """all that was sent"""
 
     @property
     def uuid(self) -> str:
-        """Ganeti's uuid; empty: not sent (messages of Ganeti to an allocator have none)."""
+        """Ganeti's uuid; not in Ganeti's messages to an allocator."""
         return self.sent.text("uuid")
 
     @property
     def primary_ip(self) -> str:
-        """Its address in the primary network; empty: not sent."""
+        """Address in the primary network."""
         return self.sent.text("primary_ip")
 
     @property
     def secondary_ip(self) -> str:
-        """Its address in the network for disks; empty: not sent."""
+        """Address in the network for disks."""
         return self.sent.text("secondary_ip")
 
     @property
     def master(self) -> bool:
-        """Whether it is the master; only what a live cluster sends says so."""
+        """It is the master; known from a live cluster only."""
         return self.sent.flag("master") is True
 
     @property
     def master_candidate(self) -> bool | None:
-        """Whether it holds a copy of the configuration; None: not sent."""
+        """It has a copy of the configuration."""
         return self.sent.flag("master_candidate")
 
     @property
     def master_capable(self) -> bool | None:
-        """Whether it may become a master candidate; None: not sent."""
+        """It may become a master candidate."""
         return self.sent.flag("master_capable")
 
     @property
     def primaries_memory(self) -> float | None:
-        """MiB of all instances it is primary of, stopped ones included; None: not sent."""
+        """MiB of all its primary instances, including stopped ones."""
         return self.sent.number("i_pri_memory")
 
     @property
     def primaries_up_memory(self) -> float | None:
-        """MiB of the instances it is primary of that should be up; None: not sent."""
+        """MiB of its primary instances that should be up."""
         return self.sent.number("i_pri_up_memory")
 
     @property
     def silent(self) -> bool:
-        """Whether figures of memory or CPUs are missing, so that it cannot take any instance."""
+        """Figures of memory or CPUs are missing: it takes no instance."""
         return bool(self.missing) and any(key in HYPERVISOR_FIGURES for key in self.missing)
 
     @property
     def lacks_disk_figures(self) -> bool:
-        """Whether figures are missing without which it cannot take local storage."""
+        """Disk figures are missing: it takes no local storage."""
         return bool(self.missing) and any(key in DISK_FIGURES for key in self.missing)
 
     @property
     def lack(self) -> str:
-        """The figures that are missing as a predicate: "does not report its free disk"."""
+        """Missing figures: "does not report its free disk"."""
         if self.missing[: len(HYPERVISOR_FIGURES)] == HYPERVISOR_FIGURES:
             return "does not report its figures"
         return f"does not report its {', '.join(key.replace('_', ' ') for key in self.missing)}"
 
     @property
     def live(self) -> bool:
-        """Whether the node reports figures of its own."""
+        """It reports figures of its own."""
         return not self.offline and self.vm_capable and not self.silent
 
     @property
     def usable(self) -> bool:
-        """Whether the node may receive instances."""
+        """It may receive instances."""
         return self.live and not self.drained
 
     @property
     def condition(self) -> str:
-        """Why the node is unusable, in one or two words; empty when it is usable."""
+        """Why it is unusable, in one or two words; empty: usable."""
         if self.offline:
             return "offline"
         if not self.vm_capable:
@@ -243,20 +242,20 @@ class Node(NamedTuple):
 
 
 class Disk(NamedTuple):
-    """One disk of an instance; ``spindles`` is None when it was not given."""
+    """One disk of an instance."""
 
     size: int
     """MiB"""
     spindles: int | None
     """number"""
     volume_group: str = ""
-    """where it lies, with local storage; empty: in the cluster's volume group"""
+    """with local storage; empty: the cluster's"""
     metadata_group: str = ""
-    """where its metadata lie, with drbd; empty: in the cluster's volume group"""
+    """of its metadata with drbd; empty: the cluster's"""
 
 
 class Instance(NamedTuple):
-    """An instance, existing or wanted; ``nodes`` is primary, then secondary (or empty)."""
+    """An instance, existing or new."""
 
     name: str
     memory: int
@@ -264,33 +263,33 @@ class Instance(NamedTuple):
     vcpus: int
     """virtual CPUs"""
     disk_space: int
-    """MiB on each of its nodes, metadata included"""
+    """MiB on each of its nodes, including metadata"""
     disks: tuple[Disk, ...]
     template: str
     """disk template"""
     spindle_use: int
-    """spindles it counts for"""
+    """spindles it uses"""
     tags: tuple[str, ...]
     networks: tuple[str, ...]
-    """uuids of the networks of its network interfaces"""
+    """uuids of its networks"""
     state: str
-    """what its owner wants: up, down or offline"""
+    """wanted state: up, down or offline"""
     forthcoming: bool
-    """whether only its place is reserved: it has neither disks nor memory yet"""
+    """only its place is reserved: no disks or memory yet"""
     nodes: tuple[str, ...]
-    """names: the primary, then the secondary; empty for one that is wanted"""
+    """names: primary, then secondary; empty for a new instance"""
     auto_balance: bool = True
-    """whether balancing may move it and its secondary keeps memory free for it"""
+    """balancing may move it, and its secondary reserves memory for it"""
     cpu_load: float = 1.0
-    """CPU load on its primary, in CPUs; 1 when it is not measured (allocation 3.4)"""
+    """CPU load on its primary, in CPUs; 1: not measured (allocation 3.4)"""
     other_loads: tuple[float, float, float] = (1.0, 1.0, 1.0)
-    """its load of memory, disk and network, each 1 when it is not given (allocation 3.4)"""
+    """load of memory, disk and network; 1: not given (allocation 3.4)"""
     sent: Sent = Sent()
-    """everything that was sent of it"""
+    """all that was sent"""
 
     @property
     def uuid(self) -> str:
-        """Ganeti's uuid; empty: not sent (messages of Ganeti to an allocator have none)."""
+        """Ganeti's uuid; not in Ganeti's messages to an allocator."""
         return self.sent.text("uuid")
 
     @property
@@ -305,30 +304,30 @@ class Instance(NamedTuple):
 
     @property
     def up(self) -> bool:
-        """Whether it is meant to run."""
+        """It should run."""
         return self.state == "up"
 
     @property
     def status(self) -> str:
-        """Ganeti's word for it, such as running, ADMIN_down or ERROR_nodedown; empty: not sent."""
+        """Ganeti's word, such as running, ADMIN_down or ERROR_nodedown."""
         return self.sent.text("status")
 
     @property
     def down(self) -> bool:
-        """Whether it should run, and Ganeti says that it does not.
+        """It should run, but does not, as Ganeti reports it.
 
-        Of a node that is offline, or does not answer, Ganeti says so about stopped instances, too.
+        On a node that is offline or does not answer, this includes stopped instances.
         """
         return self.status == _DOWN or (self.up and self.status in NOT_RUNNING)
 
     @property
     def os(self) -> str:
-        """The operating system it is installed with; empty: not sent."""
+        """Its operating system."""
         return self.sent.text("os")
 
     @property
     def hypervisor(self) -> str:
-        """One of the cluster's hypervisors; empty: not sent."""
+        """One of the cluster's hypervisors."""
         return self.sent.text("hypervisor")
 
     @property
@@ -340,14 +339,14 @@ class Instance(NamedTuple):
 
     @property
     def disk_details(self) -> tuple[DiskDetails, ...]:
-        """What was sent of its disks, sizes and spindles aside, in their order."""
+        """What was sent of its disks apart from sizes and spindles."""
         from ganeti_steward.core.model.instance_details import disk_details_of
 
         return disk_details_of(self.sent)
 
     @property
     def fails_over(self) -> bool:
-        """Whether a migration with ``allow_failover`` becomes a failover in Ganeti.
+        """A migration with ``allow_failover`` becomes a failover in Ganeti.
 
         It does where nothing runs that could migrate, and where its backend parameter
         ``always_failover`` is set; a live cluster only sends the latter and whether it runs.
@@ -357,27 +356,27 @@ class Instance(NamedTuple):
 
     @property
     def uses_memory(self) -> bool:
-        """Whether it takes memory on its primary (allocation 3.1)."""
+        """It takes memory on its primary (allocation 3.1)."""
         return self.state == "up" and not self.forthcoming
 
     @property
     def counts_vcpus(self) -> bool:
-        """Whether its CPUs count on its primary."""
+        """It takes CPUs on its primary."""
         return self.state != "offline"
 
     @property
     def reserved(self) -> int:
-        """MiB its secondary keeps free for it."""
+        """MiB that its secondary reserves for it."""
         return 0 if self.state == "offline" or not self.auto_balance else self.memory
 
     @property
     def local(self) -> bool:
-        """Whether it takes disk space of its nodes."""
+        """It takes disk space of its nodes."""
         return self.template in LOCAL_STORAGE
 
     @property
     def elsewhere(self) -> dict[str, int]:
-        """Volume group -> MiB it takes there on each of its nodes; without the cluster's.
+        """Volume group -> MiB on each of its nodes, without the cluster's.
 
         It is a part of ``disk_space``.
         """
@@ -391,7 +390,7 @@ class Instance(NamedTuple):
 
     @property
     def spindles(self) -> int | None:
-        """Sum of the disks' spindles; None when one of them is unknown."""
+        """Sum of its disks' spindles."""
         total = 0
         for disk in self.disks:
             if disk.spindles is None:
@@ -401,7 +400,7 @@ class Instance(NamedTuple):
 
 
 class Cluster:
-    """All groups, nodes and instances, each sorted by name (groups also by uuid)."""
+    """All groups, nodes and instances."""
 
     groups: tuple[Group, ...]
     nodes: tuple[Node, ...]
@@ -409,13 +408,12 @@ class Cluster:
     tags: tuple[str, ...]
     """of the cluster itself"""
     hypervisors: tuple[str, ...]
-    """those that are enabled; the first is the default"""
+    """enabled ones, the default first"""
     name: str
-    """empty: not sent"""
     policy: Policy | None
-    """for information: each group has its own; None: not sent"""
+    """for information; each group has its own"""
     volume_group: str
-    """the one that the nodes' own disk figures are about; empty: not sent"""
+    """the one of the nodes' disk figures"""
     group_index: dict[str, int]
     """uuid -> position in ``groups``"""
     node_index: dict[str, int]
@@ -464,7 +462,7 @@ class Cluster:
         groups: Iterable[Group] | None = None,
         tags: Iterable[str] | None = None,
     ) -> Cluster:
-        """The same cluster with other nodes, instances, node groups or tags."""
+        """The same cluster with these changes."""
         return Cluster(
             self.groups if groups is None else groups,
             self.nodes if nodes is None else nodes,
@@ -474,13 +472,13 @@ class Cluster:
         )
 
     def is_tagged(self, prefix: str | tuple[str, ...]) -> bool:
-        """Whether it, a node group or a node has a tag that begins so, or with one of these."""
+        """It, a group or a node has a tag with such a prefix."""
         places = [self.tags, *(one.tags for one in self.groups), *(one.tags for one in self.nodes)]
         return any(tag.startswith(prefix) for tags in places for tag in tags)
 
     @cached_property
     def nodes_by_uuid(self) -> Mapping[str, Node]:
-        """Uuid -> node; where uuids were sent."""
+        """Uuid -> node, if uuids were sent."""
         return {node.uuid: node for node in self.nodes}
 
     @cached_property
@@ -494,19 +492,19 @@ class Cluster:
         return {group.uuid: group for group in self.groups}
 
     def instance(self, name: str) -> Instance:
-        """An instance by its name; raises KeyError."""
+        """Raises KeyError."""
         return self.instances[self.instance_index[name]]
 
     def node(self, name: str) -> Node:
-        """The node of this name, which must exist."""
+        """Raises KeyError."""
         return self.nodes[self.node_index[name]]
 
     def group(self, uuid: str) -> Group:
-        """The node group of this uuid, which must exist."""
+        """Raises KeyError."""
         return self.groups[self.group_index[uuid]]
 
     def groups_named(self, name: str) -> list[int]:
-        """Indices of the groups with this name or uuid."""
+        """Positions of the groups with this name or uuid."""
         return [i for i, group in enumerate(self.groups) if name in (group.name, group.uuid)]
 
 

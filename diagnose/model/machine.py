@@ -16,16 +16,16 @@ VOLUME_GROUPS: Final = "volume-groups"
 
 
 class Space(NamedTuple):
-    """The size of a mounted filesystem, as statvfs reports it."""
+    """A mounted filesystem, as statvfs reports it."""
 
     size: int
     """bytes"""
     available: int
-    """bytes that are left for everybody"""
+    """bytes free for ordinary users"""
     files: int
-    """inodes there can be; 0 where the filesystem does not count them"""
+    """number of inodes; 0: the filesystem does not count them"""
     files_free: int
-    """inodes that are left for everybody"""
+    """inodes free for ordinary users"""
 
 
 class Reading(NamedTuple):
@@ -33,53 +33,53 @@ class Reading(NamedTuple):
 
     chip: str
     label: str
-    """empty where the chip gives none"""
+    """empty: the chip gives none"""
     current: float
     """degrees Celsius, or revolutions per minute"""
     high: float | None = None
-    """degrees; what the chip itself calls high, None where it has no limit"""
+    """the chip's high limit in degrees"""
     critical: float | None = None
-    """degrees; what the chip itself calls critical"""
+    """the chip's critical limit in degrees"""
 
 
 class Machine(Protocol):
-    """What a collector may look at.  Paths are absolute."""
+    """What a collector may read.  Paths are absolute.
+
+    All methods raise OSError, except ``has``, ``temperatures`` and ``fans``.
+    """
 
     def read(self, path: str) -> bytes:
-        """A file's content, 4 MiB of it at most; raises OSError."""
+        """A file's content, at most 4 MiB."""
 
     def listing(self, directory: str) -> Sequence[str]:
-        """The names in a directory, sorted; raises OSError."""
+        """Sorted names in a directory."""
 
     def target(self, link: str) -> str:
-        """The target of a symbolic link; raises OSError."""
+        """Target of a symbolic link."""
 
     def modified(self, path: str) -> float:
-        """When a file was last written or touched, seconds since the epoch; raises OSError."""
+        """When a file was last changed, seconds since the epoch."""
 
     def has(self, program: str) -> bool:
-        """Whether there is a program of this name."""
+        """The program is installed."""
 
     def run(self, *command: str) -> Ended:
-        """Run a program without input until it ends or the time is over; raises OSError."""
+        """Run a program without input until it ends or the time is over."""
 
     def kernel_log(self) -> Sequence[str]:
-        """The kernel's messages since boot, as ``priority,sequence,microseconds,...;text``.
-
-        Raises OSError.
-        """
+        """Kernel messages since boot: ``priority,sequence,microseconds,...;text``."""
 
     def space(self, mount_point: str) -> Space:
-        """A mounted filesystem's room; raises OSError."""
+        """Size of a mounted filesystem."""
 
     def recalled(self, name: str) -> bytes:
-        """What an earlier run kept under a name; empty when there is nothing; raises OSError."""
+        """What an earlier run kept; empty: nothing."""
 
     def remember(self, name: str, content: bytes) -> None:
-        """Keep something for later runs, where runs keep anything; raises OSError."""
+        """Keep something for later runs, if runs keep anything."""
 
     def temperatures(self) -> Sequence[Reading]:
-        """All temperatures the kernel knows."""
+        """All temperatures of the kernel."""
 
     def fans(self) -> Sequence[Reading]:
-        """All fans the kernel knows."""
+        """All fans of the kernel."""
