@@ -106,12 +106,12 @@ class Reserve(NamedTuple):
     """
 
     memory: Annotated[
-        str, _AMOUNT, "Memory to leave unallocated on each node; a share is of its whole memory."
+        str, _AMOUNT, "Memory to leave unallocated on each node; a share is of all its memory."
     ] = ""
     disk: Annotated[
         str,
         _AMOUNT,
-        "Disk space to leave free in each volume group of each node, including the cluster's.",
+        "Disk space to leave free in each volume group of each node.",
     ] = ""
     volume_groups: Annotated[
         Mapping[str, str],
@@ -121,8 +121,8 @@ class Reserve(NamedTuple):
     hosts: Annotated[
         int,
         whole(0, 1000),
-        "New instances leave this much memory of each node group unallocated: the instance "
-        "memory of this many of its largest nodes.",
+        "New instances leave as much memory of each node group unallocated as this many of its "
+        "largest nodes have for instances.",
     ] = 0
 
 

@@ -15,27 +15,27 @@ from ganeti_steward.core.config.written import toml
 _TOP: Final = """\
 # Configuration reference
 
-For admins: every section and key of `/etc/ganeti/steward.toml`. The file is TOML. A missing section
-or key has its default. Each line below has a key, its default, what its value may be, and its
-meaning. `gnt-steward check-config --reference` prints this page.
+For admins: every section and key of `/etc/ganeti/steward.toml`, a TOML file. Each line has a key,
+its default, what its value may be, and its meaning. What is missing in the file has its default.
+`gnt-steward check-config --reference` prints this page.
 
 """
 
 #: What faults do, which program uses what, and words; paragraphs with code in backquotes.
 ABOUT: Final = """\
-A fault stops the programs that use its section; other programs only warn about it, in the log or on
-standard error. A typo in `[diagnose]` does not stop allocations. An unknown section is treated as
-the known section with the most similar name. If none is similar, it stops nothing.
+A fault stops the programs that use its section; others only warn, in the log or on standard error.
+An unknown section is treated as the known one with the most similar name; if none is similar, it
+stops nothing. All programs use `plugins`, `plugin.*` and `log`; the allocator and commands about
+placement also `allocators`, `reserve`, `shadow`, `aggregates`, `history` and `weigh`; diagnosis and
+agent `diagnose`, `agent`, `http`, `collector.*` and `nagios.*`; the maintenance daemon `maintd`,
+`http`, `harep`, `rebalance`, `allocators`, `reserve`, `aggregates` and `weigh`.
 
-All programs use `plugins`, `plugin.*` and `log`. The allocator and the commands about placement
-also use `allocators`, `reserve`, `shadow`, `aggregates`, `history` and `weigh`; self-diagnosis and
-agent use `diagnose`, `agent`, `http`, `collector.*` and `nagios.*`; the maintenance daemon uses
-`maintd`, `http`, `harep`, `rebalance`, `allocators`, `reserve`, `aggregates` and `weigh`.
-
-A status is `Ok`, `suspect`, `live-repair`, `evacuate` or `evacuate-failover`. A key with a status
-sets what is reported in the case that its text describes. `repair` names the repair command to
-request with `live-repair`. Shell patterns use `*`, `?` and `[...]`.
+A status is `Ok` (not reported), `suspect`, `live-repair`, `evacuate` or `evacuate-failover`. Paths
+are absolute; an empty text means none. Patterns are those of a shell: `*`, `?`, `[...]`.
 """
+
+#: The collectors on the page about storage.
+_OF_STORAGE: Final = ("smart", "md", "lvm", "drbd", "zfs")
 
 _WEIGH: Final = f"""\
 Weights of the costs of plugins: the plugin's name = a {WEIGHT.text}. The default is 1."""
@@ -92,16 +92,16 @@ def default_of(key: Key) -> str:
 
 
 def _markdown(section: ReferenceSection) -> str:
-    """One section: what it is for, and a list of its keys."""
-    rows = "".join(map(_row, section.rows))
-    return f"\n## {section.title}\n\n{section.text}\n" + (f"\n{rows}" if rows else "")
-
-
-def _row(alike: Sequence[Key]) -> str:
-    """The line of one key, or of several that differ in their names only."""
-    key = alike[0]
-    names = ", ".join(f"`{one.name}`" for one in alike)
-    return f"- {names} ({default_of(key)}; {key.kind.text}): {key.text}\n"
+    """One section; the page of a collector says when each of its statuses is reported."""
+    name = section.title[1:-1].removeprefix("collector.")
+    link = f"See [{name}](collectors-{'storage' if name in _OF_STORAGE else 'host'}.md#{name})."
+    rows: dict[str, list[str]] = {}
+    for key in (key for alike in section.rows for key in alike):
+        text = link if key.kind.text == "status" and name in builtins.COLLECTORS else key.text
+        after = f" ({default_of(key)}; {key.kind.text}): {text}\n"
+        rows.setdefault(after, []).append(f"`{key.name}`")
+    text = "".join(f"- {', '.join(names)}{after}" for after, names in rows.items())
+    return f"\n## {section.title}\n\n{section.text}\n" + (f"\n{text}" if text else "")
 
 
 # -- the sample: a complete file with every default

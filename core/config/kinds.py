@@ -169,9 +169,9 @@ def shown(name: str) -> str:
     return name if name.isprintable() and 0 < len(name) <= 80 else quoted(name)
 
 
-PATH: Final = ValueKind(_path, "absolute path, or empty")
+PATH: Final = ValueKind(_path, "path")
 TEXT: Final = ValueKind(_text, "text")
-FLAG: Final = ValueKind(_flag, "`true` or `false`")
+FLAG: Final = ValueKind(_flag, "true or false")
 #: Different names.
 NAMES: Final = ValueKind(_names, "list of names")
 #: Names of which a repetition changes nothing.

@@ -43,27 +43,25 @@ class Allocators(NamedTuple):
     chains: Annotated[
         Mapping[str, tuple[str, ...]],
         Each(request_types(), NAMES, _BALANCED),
-        "Allocators to try in this order until one succeeds: names, or "
-        "command:/path/of/a/program. An empty list refuses the requests.",
+        "Allocators to try in this order: names, or command:/path/of/a/program. An empty list "
+        "refuses the requests.",
     ] = _NOTHING
     """request type -> its allocators; `Config.chain` knows the default"""
     time_limit: Annotated[
         float,
         number(1, 890),
-        "Seconds one allocator may take, including constraints. A chain has 890 in all; each "
-        "allocator may take an equal share of the rest.",
+        "Seconds one allocator may take, with constraints. A chain has 890 in all, shared equally.",
     ] = 600
     partial_batches: Annotated[
         bool,
-        "Whether `multi-allocate` places some instances when others have no place. The option "
+        "Whether `multi-allocate` places some instances if others have no place; option "
         "--partial-batches=yes or =no overrides it.",
     ] = False
     recent: Annotated[
         float,
         number(0, 3600),
-        "Seconds for which a newly placed instance is treated as running although Ganeti does "
-        "not show it as running yet, for example 300. 0 turns this off. Needs `history.keep` "
-        "above 0.",
+        "Seconds for which a new instance is treated as running before Ganeti shows it as "
+        "running, for example 300; 0: off. Needs `history.keep` above 0.",
     ] = 0
 
 
@@ -73,13 +71,12 @@ class Plugins(NamedTuple):
     load: Annotated[
         tuple[str, ...],
         NAMES,
-        "More plugins to load: module paths (mysite.rules) or entry points of the group "
-        "ganeti_steward.",
+        "Plugins to load: module paths (mysite.rules) or entry points of the group ganeti_steward.",
     ] = ()
     time_limit: Annotated[
         float,
         number(0.1, 600),
-        "Seconds to load a plugin, and for one call of a constrain or weigh hook.",
+        "Seconds to load a plugin, or for one call of a constrain or weigh hook.",
     ] = 10
 
 
@@ -97,9 +94,9 @@ class History(NamedTuple):
 class Log(NamedTuple):
     """[log]: one line for each request."""
 
-    file: Annotated[
-        str, PATH, "The log file; empty for none. Ignored if its directory is missing."
-    ] = "/var/log/ganeti/steward.log"
+    file: Annotated[str, PATH, "The log file; ignored if its directory is missing."] = (
+        "/var/log/ganeti/steward.log"
+    )
     level: Annotated[
         str,
         one_of("debug", "info", "warning", "error"),
@@ -113,9 +110,8 @@ class Http(NamedTuple):
     names: Annotated[
         tuple[str, ...],
         HOSTS,
-        "More names and addresses that requests may use, such as those of a reverse proxy. Names "
-        "and addresses of the node and the cluster's name are always allowed; requests by other "
-        "names are refused.",
+        "More names and addresses that requests may use, for example of a reverse proxy; those "
+        "of node and cluster always work.",
     ] = ()
 
 

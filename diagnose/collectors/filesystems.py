@@ -55,14 +55,14 @@ class Settings(NamedTuple):
         Figure,
         "Percent by which usage must fall below these limits before a finding changes.",
     ] = 1.0
-    ignore: Annotated[tuple[str, ...], "Mount points to skip, as shell patterns."] = ()
+    ignore: Annotated[tuple[str, ...], "Mount points to skip (shell patterns)."] = ()
     read_only_status: Annotated[
         Status, "A filesystem is read-only although it should be writable."
     ] = LIVE_REPAIR
     errors_status: Annotated[Status, "A filesystem has recorded errors."] = LIVE_REPAIR
     full_status: Annotated[Status, "A filesystem is full."] = LIVE_REPAIR
     logs: Annotated[
-        tuple[str, ...], "Mount points of filesystems that have only logs, as shell patterns."
+        tuple[str, ...], "Mount points of filesystems that have only logs (shell patterns)."
     ] = ("/var/log", "/var/log/*")
     logs_full_status: Annotated[Status, "A filesystem of `logs` is full."] = SUSPECT
     repair: Repair = ""

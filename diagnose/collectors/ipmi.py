@@ -83,7 +83,7 @@ class Settings(NamedTuple):
 
     ignore: Annotated[
         tuple[str, ...],
-        "Sensors to skip, also in the event log, as shell patterns of their names.",
+        "Sensors to skip, also in the event log: shell patterns of their names.",
     ] = ()
     sensor_status: Annotated[Status, "A sensor is critical or reports broken hardware."] = (
         LIVE_REPAIR

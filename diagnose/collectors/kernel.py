@@ -244,7 +244,7 @@ class Settings(NamedTuple):
     corrected_within: Annotated[
         float, kinds.number(0.1, 8760), "Hours in which these messages are counted."
     ] = 24.0
-    ignore: Annotated[tuple[str, ...], "Devices whose messages are ignored, as shell patterns."] = (
+    ignore: Annotated[tuple[str, ...], "Devices whose messages are ignored (shell patterns)."] = (
         *("fd*", "sr*", "loop*", "nbd*", "ram*", "zram*"),
         # Of these the disks are elsewhere, or devices of instances.
         *("rbd*", "drbd*", "tap*", "vif*", "gnt.*"),

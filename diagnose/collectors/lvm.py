@@ -59,8 +59,7 @@ class Settings(NamedTuple):
     required: Annotated[tuple[str, ...], "Volume groups that must exist."] = ()
     ignore: Annotated[
         tuple[str, ...],
-        "Volume groups to skip, as shell patterns; such as groups that LVM finds inside instance "
-        "disks.",
+        "Volume groups to skip (shell patterns), for example groups inside instance disks.",
     ] = ()
     missing_status: Annotated[
         Status,

@@ -49,7 +49,7 @@ _CRC_ERRORS: Final = "statistics/rx_crc_errors"
 class Settings(NamedTuple):
     """[collector.network]: the checks of network links."""
 
-    ignore: Annotated[tuple[str, ...], "Interfaces to skip, as shell patterns."] = ()
+    ignore: Annotated[tuple[str, ...], "Interfaces to skip (shell patterns)."] = ()
     required: Annotated[tuple[str, ...], "Interfaces that must exist and be up."] = ()
     least_speed: Annotated[
         thresholds.Figure, "The least speed of a link, in Mbit/s; 0 for any."

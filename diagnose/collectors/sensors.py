@@ -73,16 +73,16 @@ class Settings(NamedTuple):
     ] = 3.0
     single_limit_chips: Annotated[
         tuple[str, ...],
-        "Chips, as shell patterns, whose limit is used even if they report only one.",
+        "Chips (shell patterns) whose limit is used even if they report only one.",
     ] = ("coretemp", "drivetemp", "nvme")
     ignore: Annotated[
         tuple[str, ...],
-        "Sensors that are neither read nor checked, as shell patterns of CHIP or CHIP:LABEL.",
+        "Sensors that are neither read nor checked: shell patterns of CHIP or CHIP:LABEL.",
     ] = ()
-    fans: Annotated[tuple[str, ...], "Fans that must turn, as shell patterns of CHIP:LABEL."] = ()
+    fans: Annotated[tuple[str, ...], "Fans that must turn: shell patterns of CHIP:LABEL."] = ()
     alarm_chips: Annotated[
         tuple[str, ...],
-        "Chips, as shell patterns of CHIP or CHIP:LABEL, whose own alarms and faults are used. "
+        "Chips (shell patterns of CHIP or CHIP:LABEL) whose own alarms and faults are used. "
         "Alarms of critical temperatures are used on every chip.",
     ] = ("nvme", "pmbus", "ibmpowernv")
     hot_status: Annotated[

@@ -164,7 +164,7 @@ class Settings(NamedTuple):
         Status,
         "The disk's error log is not empty; a bad cable or an unknown command can cause entries.",
     ] = OK
-    ignore: Annotated[tuple[str, ...], "Serial numbers of disks to skip, as shell patterns."] = ()
+    ignore: Annotated[tuple[str, ...], "Serial numbers of disks to skip (shell patterns)."] = ()
     devices: Annotated[
         tuple[str, ...], DEVICES, "Disks that smartctl does not find, in place of their volumes."
     ] = ()

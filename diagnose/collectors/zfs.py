@@ -73,7 +73,7 @@ class Settings(NamedTuple):
 
     required: Annotated[tuple[str, ...], "Pools that must exist."] = ()
     ignore: Annotated[
-        tuple[str, ...], "Pools to skip, as shell patterns; `required` takes precedence."
+        tuple[str, ...], "Pools to skip (shell patterns); `required` takes precedence."
     ] = ()
     missing_status: Annotated[Status, "A required pool is missing."] = LIVE_REPAIR
     suspended_status: Annotated[Status, "All I/O of a pool waits because its devices fail."] = (

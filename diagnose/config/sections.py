@@ -85,14 +85,13 @@ class Diagnose(NamedTuple):
     load: Annotated[
         tuple[str, ...],
         _PLUGINS,
-        "More plugins with a diagnose hook: module paths or entry points of the group "
-        "ganeti_steward.",
+        "More plugins with a diagnose hook.",
     ] = ()
     commands: Annotated[
         tuple[str, ...],
         _COMMANDS,
         "Executables of /etc/ganeti/node-diagnose-commands to call, in this order; * stands for "
-        'all others, by name. An empty list or [""] calls none.',
+        'all others. An empty list or [""] calls none.',
     ] = (EVERY,)
     pool_user: Annotated[
         tuple[str, ...],

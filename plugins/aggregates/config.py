@@ -85,8 +85,8 @@ class Aggregates(NamedTuple):
     combine: Annotated[
         str,
         kinds.one_of("union", "placement"),
-        "With union a node also has the aggregates of its group. With placement the node alone, "
-        "or its group alone, must have all requested aggregates.",
+        "With union a node also has its group's aggregates; with placement the node alone, or "
+        "its group alone, must have all that are requested.",
     ] = "union"
     on_evacuation: Annotated[
         str,
@@ -111,14 +111,14 @@ class Aggregates(NamedTuple):
             _ask_fault, "table: `os`, `hypervisor` or `template` = table: pattern = expression"
         ),
         'Requests of all instances of an OS, hypervisor or disk template: os = {"windows-*" = '
-        '"in:license:windows"}. The pattern "" matches instances for which this is unknown.',
+        '"in:license:windows"}; the pattern "" is for unknown ones.',
     ] = _NOTHING
     """kind -> pattern of its value -> what is requested"""
     entitled_tags: Annotated[
         _Lists,
         _LISTS,
-        'Aggregates that only instances with one of these tags may request: "reservation:acme" = '
-        '["owner:acme"]. A final * in the name and in the tag stand for the same text.',
+        'Aggregates that only instances with such a tag may request: "reservation:acme" = '
+        '["owner:acme"]. A final * stands for the same text in both.',
     ] = _NOTHING
     entitled_instances: Annotated[
         _Lists, _LISTS, 'The same by instance names: "reservation:acme" = ["*.acme.example"].'

@@ -51,39 +51,39 @@ class Maintd(NamedTuple):
     most_nodes: Annotated[
         int,
         kinds.whole(1, 1000),
-        "Nodes that may be under repair at the same time. Planned maintenance begins only while "
-        "fewer are under repair or away for maintenance; repairs do not wait for maintenance.",
+        "Nodes under repair at the same time. Planned maintenance begins only while fewer are "
+        "under repair or away; repairs do not wait for it.",
     ] = 1
     most_waiting: Annotated[
         int,
         kinds.whole(1, 1000),
-        "Nodes that repairs may take out of service: nodes being evacuated, and drained or "
-        "offline nodes that wait for an acknowledgement. Planned maintenance begins only while "
-        "fewer nodes are out of service, including for maintenance.",
+        "Nodes that repairs take out of service: being evacuated, or drained or offline until "
+        "acknowledged. Planned maintenance begins only while fewer are out of service, including "
+        "its own.",
     ] = 2
     most_incidents: Annotated[
         int,
         kinds.whole(1, 100),
-        "Recorded incidents of one node, including those that wait for an acknowledgement. A "
-        "fault more severe than all of them is still recorded.",
+        "Incidents of one node, including those that wait for an acknowledgement. A more severe "
+        "fault is still recorded.",
     ] = 4
     incident_pause: Annotated[
         float,
         kinds.number(0, 86400),
-        "Seconds after a new incident in which a node gets no other one for the same action, "
-        "doubled with each further one within a day; 0: none.",
+        "Seconds after a new incident before the node gets another for the same action, doubled "
+        "each time within a day; 0: none.",
     ] = 60
     fold_after: Annotated[
         float,
         kinds.number(60, 31536000),
-        "Seconds after which an incident that is acknowledged or canceled, and no longer "
-        "reported, moves from Ganeti's configuration to the audit log.",
+        "Seconds after which an acknowledged or canceled incident that is no longer reported "
+        "moves from Ganeti's configuration to the audit log.",
     ] = 2592000
     storm_share: Annotated[
         float,
         kinds.number(0, 1),
         "The daemon starts nothing while more than this share of the nodes in service reports a "
-        "fault, or reported one and stopped answering. One faulty node is always accepted.",
+        "fault, or reported one and then stopped answering; one node is always accepted.",
     ] = 0.2
     windows: Annotated[
         tuple[str, ...],
@@ -96,8 +96,8 @@ class Maintd(NamedTuple):
     moves_in_cluster: Annotated[
         int,
         kinds.whole(0, 1000),
-        "The daemon's moves that run at the same time in the whole cluster; the others wait in "
-        "the job queue (Ganeti's ad-hoc rate limit). 0: no limit.",
+        "Moves of the daemon in the whole cluster at the same time; others wait in the job queue "
+        "(ad-hoc rate limit); 0: no limit.",
     ] = 0
     move_attempts: Annotated[
         int,
@@ -107,50 +107,45 @@ class Maintd(NamedTuple):
     retry_delay: Annotated[
         float,
         kinds.number(0, 86400),
-        "Seconds before a failed move job is tried again, times the number of failures.",
+        "Seconds before a failed move is tried again, times the number of failures.",
     ] = 20
     dead_after: Annotated[
         float,
         kinds.number(0, 86400),
-        "Seconds after which a node is recorded as dead if neither its node daemon nor the "
-        "machine answers; 0: never.",
+        "Seconds after which a node is dead if neither its node daemon nor the machine answers; "
+        "0: never.",
     ] = 300
     clock_limit: Annotated[
         float,
         kinds.number(0, 86400),
-        "Seconds by which a node's clock may differ from the master's before the daemon reports "
-        "it; 0: never reported.",
+        "Seconds by which a node's clock may differ from the master's; 0: not reported.",
     ] = 30
     disk_check_interval: Annotated[
         float,
         kinds.number(0, 3600),
-        "Seconds between checks of the disks of all drbd instances, if `routine` has check-disks.",
+        "Seconds between checks of all drbd disks, if `routine` has check-disks.",
     ] = 300
     sync_stalled_after: Annotated[
         float,
         kinds.number(60, 604800),
-        "Seconds without progress after which a disk synchronization is called stalled. Ganeti "
-        "reports progress in steps of 0.1 %.",
+        "Seconds without progress (steps of 0.1 %) after which a disk synchronization is stalled.",
     ] = 1800
     fence: Annotated[
         str,
         kinds.one_of(FENCE_OFF, FENCE_CONFIRM, FENCE_ACT),
         "Whether Ganeti's out-of-band program powers off a node that reports evacuate-failover "
-        "and does not answer, or that is recorded as dead, so that its instances can start "
-        "elsewhere: never, after a person permits it (`gnt-steward incident fence`), or "
-        "automatically unless something forbids it.",
+        "and does not answer, or that is dead, so that its instances can start elsewhere: never; "
+        "after `gnt-steward incident fence`; or automatically unless something forbids it.",
     ] = FENCE_OFF
     failover_unsynced: Annotated[
         bool,
-        "Whether drbd instances start from a copy that is not known to be complete, if their "
-        "node is off and its agent has not answered since the node was confirmed to be off. The "
-        "last writes may be lost.",
+        "Whether drbd instances start from a copy that may be incomplete, if their node is off "
+        "and its agent has not answered since. The last writes may be lost.",
     ] = False
     routine: Annotated[
         tuple[str, ...],
         kinds.NAMES,
-        "Plugins that do routine work where no repair needs the node, in the order in which they "
-        "get nodes and instances.",
+        "Plugins with routine work, in the order in which they get nodes and instances.",
     ] = ()
     final_role: Annotated[
         str, kinds.one_of(OFFLINE, DRAINED), "The role of a node after its evacuation."
@@ -158,17 +153,15 @@ class Maintd(NamedTuple):
     degraded_final_role: Annotated[
         str,
         kinds.one_of(OFFLINE, DRAINED),
-        "The role after an evacuation that left disk copies on the node because no other node of "
-        "its group can take them.",
+        "The same if disk copies stay on it because no other node of its group can take them.",
     ] = DRAINED
     repair_storage: Annotated[
         bool,
-        "Whether the daemon moves disks off physical volumes that a report names as failing, and "
-        "repairs the volume group.",
+        "Whether the daemon moves disks off failing physical volumes and repairs the volume group.",
     ] = False
     hold_creations: Annotated[
         bool,
-        "Whether job filters delay jobs that create instances on a node during its evacuation.",
+        "Whether job filters delay new instances on a node during its evacuation.",
     ] = False
     stuck_after: Annotated[
         float,
@@ -185,8 +178,8 @@ class Maintd(NamedTuple):
     volume_groups_age: Annotated[
         float,
         kinds.number(60, 604800),
-        "Seconds for which reported data is used: faults and volume groups (from the report or "
-        "from `gnt-steward volume-groups --update`) by allocators, load by commands.",
+        "Seconds for which allocators use reported faults and volume groups (also from "
+        "`gnt-steward volume-groups --update`), and commands reported load.",
     ] = 900
     round_interval: Annotated[
         float, kinds.number(1, 86400), "Seconds after which a round starts without news."
@@ -194,14 +187,13 @@ class Maintd(NamedTuple):
     command_time_limit: Annotated[
         float,
         kinds.number(1, 86400),
-        "Seconds a repair command may take, and then for how long the daemon queries its agent "
-        "for the result.",
+        "Seconds a repair command may take, and then for which the daemon queries its result.",
     ] = 3700
     command_again_after: Annotated[
         float,
         kinds.number(0, 2592000),
-        "Seconds before a repair command may begin again for the same diagnose object of the "
-        "same node; 0: no limit.",
+        "Seconds before a repair command may begin again for the same diagnose object of a node; "
+        "0: no limit.",
     ] = 3600
     plan_time_limit: Annotated[
         float, kinds.number(0.1, 3600), "Seconds a plugin may take to plan one incident."
@@ -210,29 +202,29 @@ class Maintd(NamedTuple):
     address: Annotated[
         str,
         kinds.TEXT,
-        "Address to serve the status on; empty for the master's primary address and the cluster's.",
+        "Address of the status; empty: the master's primary address and the cluster's.",
     ] = ""
-    port: Annotated[int, kinds.whole(1, 65535), "TCP port to serve the status on."] = 1816
+    port: Annotated[int, kinds.whole(1, 65535), "TCP port of the status."] = 1816
     key_file: Annotated[str, kinds.PATH, "The cluster's HMAC key."] = "/var/lib/ganeti/hmac.key"
     audit_file: Annotated[
         str,
         kinds.PATH,
-        "The audit log (sqlite); empty for none. The daemon never reads it to decide.",
+        "The audit log (sqlite); never read to decide.",
     ] = "/var/lib/ganeti-steward/maintd/audit.db"
     notify_command: Annotated[
         str,
         kinds.PATH,
-        "Program to run on each change of an incident; it reads the change as JSON on stdin.",
+        "Program to run on each change of an incident, with JSON on stdin.",
     ] = ""
     webhook: Annotated[
         str,
         _WEB_ADDRESS,
-        "Address to which each change of an incident is posted as JSON.",
+        "Address to post each change of an incident to, as JSON.",
     ] = ""
     alertmanager: Annotated[
         str,
         _WEB_ADDRESS,
-        "Alertmanager in which a node's alerts are silenced while it is away for maintenance.",
+        "Alertmanager in which to silence the alerts of a node that is away for maintenance.",
     ] = ""
     alertmanager_label: Annotated[
         str, kinds.TEXT, "The label of its alerts that has the node or instance name."
@@ -240,28 +232,26 @@ class Maintd(NamedTuple):
     gate_command: Annotated[
         str,
         kinds.PATH,
-        "Program that must exit with 0 before maintenance takes a healthy node out of service.",
+        "Program that must exit with 0 before maintenance takes a healthy node.",
     ] = ""
     gate_prometheus: Annotated[
         str,
         _WEB_ADDRESS,
-        "Prometheus that must have no firing alert before maintenance takes a healthy node out "
-        "of service.",
+        "Prometheus that must have no firing alert before maintenance takes a healthy node.",
     ] = ""
     gate_alerts: Annotated[
-        str, kinds.TEXT, "The alerts that matter there: a regular expression for the whole name."
+        str, kinds.TEXT, "The alerts that matter: a regular expression for the whole name."
     ] = ".+"
     return_limit: Annotated[
         float,
         kinds.number(60, 604800),
-        "Seconds a node may take to come back from the work of its planned maintenance before "
-        "the maintenance fails.",
+        "Seconds a node may be away for planned maintenance before it fails.",
     ] = 1800
     blocked_limit: Annotated[
         float,
         kinds.number(60, 604800),
-        "Seconds a planned maintenance that has begun may wait for a person, for example because "
-        "an instance cannot leave. Then the node returns to service and the request waits.",
+        "Seconds a started maintenance may wait for a person, for example if an instance cannot "
+        "leave. Then the node returns to service and the request waits.",
     ] = 1800
     lock_file: Annotated[str, kinds.PATH, "File that prevents a second daemon on this machine."] = (
         "/run/ganeti-steward/maintd.lock"
@@ -280,7 +270,7 @@ class Harep(NamedTuple):
     job_delay: Annotated[
         float,
         kinds.number(0, 3600),
-        "Seconds a repair waits before it takes its locks, so that its tag is set at once.",
+        "Seconds a repair waits before its locks, so that its tag is set at once.",
     ] = 10
     disk_check_interval: Annotated[
         float,
@@ -290,8 +280,7 @@ class Harep(NamedTuple):
     replace_after: Annotated[
         float,
         kinds.number(0, 86400),
-        "Seconds disks must stay degraded after they were activated again before they are "
-        "replaced.",
+        "Seconds disks must stay degraded after a new activation before they are replaced.",
     ] = 3600
 
 
@@ -308,25 +297,25 @@ class Rebalance(NamedTuple):
     threshold: Annotated[
         float,
         kinds.number(0, 1_000_000),
-        "The daemon balances a node group with a score above this; lower scores are better.",
+        "Balance node groups with a score above this; lower is better.",
     ] = 1
     min_gain: Annotated[
-        float, kinds.number(0, 1_000_000), "The least improvement of the group's score by one move."
+        float, kinds.number(0, 1_000_000), "Least improvement of the score by one move."
     ] = 0.1
     min_gain_per_gib: Annotated[
         float,
         kinds.number(0, 1_000_000),
-        "The least improvement for each GiB of disks to copy.",
+        "Least improvement for each GiB to copy.",
     ] = MIN_GAIN_PER_GIB
     hold_time: Annotated[
         float,
         kinds.number(0, 604800),
-        "Seconds the score must be above the threshold before anything moves.",
+        "Seconds the score must be above the threshold first.",
     ] = 1800
     search_interval: Annotated[
         float,
         kinds.number(1, 604800),
-        "Seconds to the next search after one that found no moves, if nothing changes.",
+        "Seconds between searches that find no moves, if nothing changes.",
     ] = 3600
     moves_at_once: Annotated[
         int,
@@ -336,38 +325,36 @@ class Rebalance(NamedTuple):
     copy_per_hour: Annotated[
         float,
         kinds.number(0, 1_000_000),
-        "GiB of disks that routine work may have copied in the last hour when another move "
-        "begins; 0: no limit.",
+        "GiB of disks that routine work may copy within an hour; 0: no limit.",
     ] = 100
     disk_moves: Annotated[
-        bool, "Whether disks may be copied; if not, instances only migrate to their secondary."
+        bool, "Whether disks may be copied; else instances only migrate to their secondary."
     ] = True
     load_data: Annotated[
         str,
         kinds.one_of(NO_LOAD, AGENT_LOAD, NODE_LOAD, XEN_LOAD),
-        "Source of CPU load: none; the node agents (agents); Ganeti's monitoring daemons, for "
-        "nodes (mond) or for Xen instances (mond-xen). Nothing moves while it is missing.",
+        "Source of CPU load: none; node agents; Ganeti's monitoring daemons, for nodes (mond) or "
+        "Xen instances (mond-xen). Nothing moves while it is missing.",
     ] = NO_LOAD
     by_load: Annotated[
         bool,
-        "Whether the load, not threshold, hold-time and min-gain, decides when to balance a "
-        'group; needs load-data = "agents".',
+        "Whether load, not threshold, hold-time and min-gain, decides when to balance; needs "
+        'load-data = "agents".',
     ] = False
     load_threshold: Annotated[
         float,
         kinds.number(0, 1000),
-        "With by-load: the daemon balances a node group with a load imbalance above this.",
+        "With by-load: balance groups with a load imbalance above this.",
     ] = 0.3
     load_rounds: Annotated[
         int,
         kinds.whole(1, 1000),
-        "With by-load: rounds in a row that must see this imbalance, each with newer reports of "
-        "all nodes.",
+        "With by-load: rounds in a row with this imbalance, each with newer reports.",
     ] = 3
     load_margin: Annotated[
         float,
         kinds.number(0, 1),
-        "With by-load: the share by which each move must lower the imbalance.",
+        "With by-load: least relative improvement by each move.",
     ] = 0.1
     load_time_limit: Annotated[
         float, kinds.number(0.1, 600), "Seconds all monitoring daemons have to answer."
