@@ -113,6 +113,34 @@ def run_job_sets(
     return Result(tuple(runs), left, bool(interrupts()), trouble)
 
 
+def run_side_by_side(
+    jobs: Jobs,
+    members: Sequence[Job],
+    most: int,
+    *,
+    reason: str,
+    report: Callable[[JobRun], None] = lambda run: None,
+    interrupts: Callable[[], int] = lambda: 0,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Result:
+    """Run jobs that do not depend on each other, ``most`` at the same time.
+
+    A failure holds back none of the others; an interrupt lets those end that were submitted.  The
+    arguments are those of `run_job_sets`; the runs have the order of ``members``.
+    """
+    begun, waiting = _Set(jobs, report), list(members)
+
+    def submit_more() -> bool:
+        room = 0 if interrupts() else most - sum(not run.over for run in begun.runs)
+        if next_ones := waiting[:room]:
+            del waiting[:room]
+            begun.submit(next_ones, 1, reason)
+        return bool(next_ones)
+
+    trouble = begun.wait(interrupts, sleep, submit_more)
+    return Result(tuple(begun.runs), tuple(waiting), bool(interrupts()), trouble)
+
+
 class _Set:
     """The jobs of one set on their way."""
 
@@ -126,19 +154,28 @@ class _Set:
             submitted = self._jobs.submit(members, reason)
         except StewardError as err:
             # It is not known whether they were taken before the connection broke.
-            self.runs = [JobRun(job, number, (), UNKNOWN, str(err)) for job in members]
+            runs = [JobRun(job, number, (), UNKNOWN, str(err)) for job in members]
         else:
-            self.runs = [
+            runs = [
                 JobRun(job, number, numbers, "queued" if numbers else REFUSED, error)
                 for job, (numbers, error) in zip(members, submitted, strict=True)
             ]
-        for run in self.runs:
+        self.runs += runs
+        for run in runs:
             self._report(run)
 
-    def wait(self, interrupts: Callable[[], int], sleep: Callable[[float], None]) -> str:
-        """Until all have ended; the reason if the wait ended earlier."""
+    def wait(
+        self,
+        interrupts: Callable[[], int],
+        sleep: Callable[[float], None],
+        submit_more: Callable[[], bool] = lambda: False,
+    ) -> str:
+        """Until all have ended; the reason if the wait ended earlier.
+
+        ``submit_more``: whether it has submitted further ones, as far as there is room.
+        """
         step, failures = _FIRST_STEP, 0
-        while not all(run.over for run in self.runs):
+        while submit_more() or not all(run.over for run in self.runs):
             if interrupts() > 1:
                 return ""
             sleep(step)
