@@ -354,6 +354,7 @@ def _node(node: Node) -> Row:
         "offline": node.offline,
         "drained": node.drained,
         "vm_capable": node.vm_capable,
+        "powered": None,  # without an out-of-band program it is not known
         "tags": list(node.tags),
         "ndparams": {"spindle_count": node.spindles, "exclusive_storage": False, "cpu_speed": 1},
     }

@@ -57,8 +57,45 @@ class Ganeti(Rows):
             row["pip"] = f"10.{at // 65536}.{at // 256 % 256}.{at % 256}"
             row["sip"] = f"11.{at // 65536}.{at // 256 % 256}.{at % 256}"
             row["master_capable"] = True
+            row["powered"] = True if row["ndparams"].get("oob_program") else None
+        self.reported: dict[str, Row] = {}
+        """node that is off -> its figures when it is on"""
         self.storage: dict[int, list[list[Any]]] = {}
         """job -> what nodes report about their storage"""
+
+    # What operations change beside the configuration
+
+    def answers(self, node: str) -> bool:
+        return self.node(node)["mtotal"] is not None
+
+    has_power = answers
+
+    def set_power(self, node: str, *, on: bool) -> None:
+        """Switch a node on or off by its program; what it reports is the same when it is on."""
+        row = self.node(node)
+        row["powered"] = on
+        self.cut(node, on=on)
+
+    def cut(self, node: str, *, on: bool) -> None:
+        """Have a node be off without Ganeti's doing, or on again."""
+        row = self.node(node)
+        if not on and self.answers(node):
+            self.reported[node] = {field: row[field] for field in (*FIGURES.values(), "mfree")}
+            row.update(dict.fromkeys(self.reported[node]))
+        elif on:
+            row.update(self.reported.pop(node, {}))
+        for one in self.instances:
+            if one["pnode"] == node:
+                self.set_state(one["name"], one["admin_state"])
+
+    def set_state(self, instance: str, state: str) -> None:
+        """What is up runs where its node does."""
+        row = self.instance(instance)
+        there = self.answers(row["pnode"])
+        runs = there and state == "up"
+        status = "running" if runs else f"ADMIN_{state}" if there else "ERROR_nodedown"
+        memory = row["beparams"]["maxmem"] if runs else None
+        row.update(admin_state=state, status=status, oper_ram=memory)
 
     def luxi(self, method: str, arguments: list[Any]) -> Any:
         """What luxid answers."""
