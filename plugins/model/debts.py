@@ -19,6 +19,9 @@ SHUTDOWN_TAG: Final = "maintd:shutdown:"
 HOME_TAG: Final = "maintd:home:"
 #: Of the node itself: it was drained for that.
 DRAINED_TAG: Final = "maintd:drained:"
+#: Of a node that ``maintenance shutdown`` takes down, until ``maintenance bring-up`` has it back.
+#: Of an instance that it stops: the same, a colon and its order, a whole number.
+BRING_UP_TAG: Final = "maintd:bring-up"
 
 
 class Debts(NamedTuple):
@@ -80,6 +83,8 @@ def is_away(instance: Instance, node: Node) -> bool:
 
 def meaning(tag: str, nodes: Mapping[str, str]) -> str:
     """What such a tag says, in words; empty for another tag.  ``nodes``: uuid -> name."""
+    if tag.startswith(BRING_UP_TAG):
+        return "gnt-steward maintenance bring-up takes it back, and removes the tag"
     for start, done in _DONE.items():
         if tag.startswith(start):
             uuid = tag.removeprefix(start)

@@ -22,6 +22,7 @@ from ganeti_steward.plugins.maintenance.engine.copies import COPIED
 from ganeti_steward.plugins.maintenance.engine.ledger import Ledger
 from ganeti_steward.plugins.maintenance.engine.observed import new_incident, not_seen, seen
 from ganeti_steward.plugins.maintenance.engine.transitions import Event
+from ganeti_steward.plugins.model.debts import BRING_UP_TAG
 from ganeti_steward.plugins.model.incident import DEAD, Incident
 from ganeti_steward.plugins.model.task import Held
 from ganeti_steward.plugins.model.world import Refused, Reported, Silent, World
@@ -181,7 +182,10 @@ def _suspect(ledger: Ledger, node: Node, silent: list[Node]) -> None:
     until = since + int(limit * _SECOND)
     life = witnesses(ledger.world, node, since).life(node)
     what = f"nothing of {node.name} answers"
-    if life:
+    if BRING_UP_TAG in node.tags:
+        sentence = f"{what}: it was shut down, and gnt-steward maintenance bring-up takes it back"
+        ledger.hold(node.name, "silent", sentence, since=since)
+    elif life:
         ledger.hold(node.name, "silent", f"{what}, but {life}", since=since)
     elif len(silent) > 1:
         names = ", ".join(one.name for one in silent)
