@@ -84,6 +84,7 @@ ORDER: Final[Mapping[str, tuple[str, ...]]] = {
         "notify",
         "harep",
         "rebalance",
+        "shutdown",
         "page",
         "daemon",
         "forecast",

@@ -23,6 +23,7 @@ from ganeti_steward.plugins.maintenance.cli import (
     maintenance_list,
     maintenance_pause,
     maintenance_plan,
+    maintenance_shutdown,
     maintenance_wait,
     reboots,
     requests,
@@ -312,4 +313,12 @@ _SUBCOMMANDS: Final[Mapping[str, tuple[str, Callable[[argparse.ArgumentParser], 
     "resume": ("end a pause of maintenance", maintenance_pause.resume_options),
     "done": ("the work on a node is over: take it back", _done_options),
     "cancel": ("do nothing more about a node", _cancel_options),
+    "shutdown": (
+        "stop all instances of nodes, then switch these off",
+        maintenance_shutdown.shutdown_options,
+    ),
+    "bring-up": (
+        "start what shutdown has stopped, once the nodes are on",
+        maintenance_shutdown.bring_up_options,
+    ),
 }

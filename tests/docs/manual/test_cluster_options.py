@@ -51,6 +51,7 @@ ARGUMENTS: Final = {
     "incident list": "",
     "incident show": "5b0c9f7e",
     "leftovers": "",
+    "maintenance bring-up": "",
     "maintenance cancel": "NODE",
     "maintenance done": "NODE",
     "maintenance list": "",
@@ -59,6 +60,7 @@ ARGUMENTS: Final = {
     "maintenance resume": "",
     "maintenance roll": "--all",
     "maintenance show": "NODE",
+    "maintenance shutdown": "NODE --yes",
     "maintenance wait": "NODE",
     "maintenance start": "NODE",
     "maintd pause": "work",
@@ -138,7 +140,9 @@ def test_others_offer_no_file_and_no_rapi() -> None:
     assert ARGUMENTS.keys() - by_rapi == {
         "incident confirm",
         "maintd plan",
+        "maintenance bring-up",
         "maintenance roll",
+        "maintenance shutdown",
         "maintenance start",
         "volume-groups",
     }
