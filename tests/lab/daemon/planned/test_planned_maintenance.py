@@ -9,7 +9,7 @@ import pytest
 
 from ganeti_steward.core.errors import EXIT_NOT_MASTER
 
-from ...cluster import op
+from ...cluster import op, tagged
 from ..faults.findings import status
 from ..faults.watched import Runs
 from ..maintained_lab import MaintainedLab
@@ -35,6 +35,24 @@ def test_a_roll(maintained: MaintainedLab, runs: Runs) -> None:
         admin.rolls()
     assert (homes(lab), running(lab)) == (before, where)
     assert admin.operations.keys() <= QUIET
+    assert {name: downtime(lab, runs, name) for name, *_ in MIGRATED} == dict.fromkeys(where, 0)
+
+
+def test_a_roll_by_tag_and_deadline(maintained: MaintainedLab, runs: Runs) -> None:
+    """The second run does nothing: the tag has gone from each node with its maintenance."""
+    lab, admin = maintained, Admin(maintained)
+    lab.place(*MIGRATED)
+    lab.do(*(tagged("node", name, "needsreboot") for name in lab.nodes[1:]))
+    before, where = homes(lab), running(lab)
+    words = ["maintenance", "roll", "needsreboot", "--remove-tag", "needsreboot", "--by"]
+    with lab.daemon():
+        late = lab.steward(*words, "2099-01-01 06:00", node=lab.master)
+        assert late.returncode == 0, late.stdout + late.stderr
+        assert "with 1 at once all nodes are back at " in late.stderr
+        admin.rolls()
+        again = lab.steward(*words, "2099-01-01 06:00", node=lab.master)
+    assert (again.returncode, again.stdout) == (0, "No node has the tag needsreboot.\n")
+    assert (homes(lab), running(lab)) == (before, where)
     assert {name: downtime(lab, runs, name) for name, *_ in MIGRATED} == dict.fromkeys(where, 0)
 
 
