@@ -22,6 +22,7 @@ from ganeti_steward.plugins.maintenance.cli.cluster import daemon_address
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.edges.served_status import fetch_status
 from ganeti_steward.plugins.maintenance.queue.short_jobs import check_job, read_check, run_short
+from ganeti_steward.plugins.maintenance.shutdown.plan import own_tags
 from ganeti_steward.plugins.model.cause import cause
 from ganeti_steward.plugins.model.debts import all_debts
 from ganeti_steward.plugins.model.disks import DiskHealth
@@ -53,9 +54,17 @@ def look(source: Source, *, disks: bool) -> Looked:
 
 
 def _unfinished(cluster: Cluster) -> Iterator[Trouble]:
-    """What planned maintenance has changed and not undone: for Ganeti a person wants it so."""
-    if debts := all_debts(cluster):
-        items = [Item(one.node.name, detail=f"{one.sentence}; {one.undone_by}") for one in debts]
+    """What maintenance or a shutdown has not undone yet: for Ganeti a person wants it so."""
+    back = "gnt-steward maintenance bring-up"
+    debts, nodes = all_debts(cluster), {one.name for one in cluster.nodes if own_tags(one.tags)}
+    items = [Item(one.node.name, detail=f"{one.sentence}; {one.undone_by}") for one in debts]
+    items += [Item(name, detail=f"it was shut down; {back}") for name in sorted(nodes)]
+    items += [
+        Item(one.primary, detail=f"{one.name} was shut down; {back}")
+        for one in cluster.instances
+        if one.primary not in nodes and own_tags(one.tags)
+    ]
+    if items:
         yield Trouble("unfinished", tuple(items))
 
 

@@ -76,6 +76,22 @@ def test_what_a_maintenance_has_left() -> None:
     assert item == Item("n1", detail="n1 is drained; a shut down; gnt-steward maintenance done n1")
 
 
+def test_what_a_shutdown_has_left() -> None:
+    """The instances of a node that is still away are not named one by one."""
+    tagged = ("maintd:bring-up:10",)
+    start = world(
+        [node("n1"), node("n2", tags=("maintd:bring-up",))],
+        [instance("a", "n1", up=False), instance("b", "n2", up=False)],
+    )
+    made = with_instance(with_instance(start, "a", tags=tagged), "b", tags=tagged)
+    found = cluster_checks.look(Source(made.cluster, "luxid", None), disks=False)
+    (items,) = (one.items for one in found.troubles)
+    assert items == (
+        Item("n2", detail="it was shut down; gnt-steward maintenance bring-up"),
+        Item("n1", detail="a was shut down; gnt-steward maintenance bring-up"),
+    )
+
+
 def test_disks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only those of running instances are queried both nodes of which can answer."""
     queried = list[Job]()

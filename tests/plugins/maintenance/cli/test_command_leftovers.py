@@ -109,6 +109,15 @@ def test_each_thing_with_the_command_that_removes_it(
     assert OTHER not in done.out
 
 
+def test_what_a_shutdown_has_left(cluster: Cluster, front: Front, options: list[str]) -> None:
+    cluster.rows["instance"][0]["tags"] = ["maintd:bring-up:10"]
+    assert front("leftovers", *options).out.splitlines() == [
+        "instance web1.lab has a tag: maintd:bring-up:10 (gnt-steward maintenance bring-up takes "
+        "it back, and removes the tag)",
+        "    gnt-instance remove-tags web1.lab maintd:bring-up:10",
+    ]
+
+
 def test_without_a_cluster(front: Front, tmp_path: Path) -> None:
     done = front("leftovers", "--luxi-socket", str(tmp_path / "none"))
     assert (done.status, done.out) == (1, "")
