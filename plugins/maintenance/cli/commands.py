@@ -13,8 +13,11 @@ _COMMANDS: Final = {
     "incident": "list incidents of nodes, show, acknowledge and cancel them",
     "leftovers": "list what of a cluster names Steward, before it is uninstalled",
     "maintd": "turn reports of nodes into jobs: the maintenance daemon, and what steers it",
-    "maintenance": "take healthy nodes out for a reboot, and back, with instances running on",
     "volume-groups": "list the room of volume groups that allocators know of; read it again",
+}
+#: The same, of planned maintenance.
+_PLANNED: Final = {
+    "maintenance": "take healthy nodes out for a reboot, and back, with instances running on",
 }
 #: The same, of a package that need not be installed.
 _SIMULATION: Final = {
@@ -29,5 +32,6 @@ def steward_commands() -> list[Command]:
     optional = commands_of("ganeti_steward.plugins.simulation.cli", _SIMULATION)
     return [
         *commands_of(__package__, _COMMANDS),
+        *commands_of(f"{__package__}.planned", _PLANNED),
         *(one._replace(package="ganeti-steward-simulation") for one in optional),
     ]

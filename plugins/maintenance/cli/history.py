@@ -31,7 +31,7 @@ _USUAL: Final = ("at", "incident", "node", "event", "after", "reason")
 
 
 def add_history_arguments(parser: argparse.ArgumentParser) -> None:
-    """Which entries, and how they are printed."""
+    """Which entries, and how they are forecasts."""
     describe(
         parser,
         {

@@ -18,6 +18,7 @@ from ganeti_steward.core.ganeti.luxi import Luxi
 from ganeti_steward.core.ganeti.sources import read_file
 from ganeti_steward.core.ganeti.this_node import DATA, SOCKET
 from ganeti_steward.core.json_reader import counted
+from ganeti_steward.plugins.maintenance.cli import forecasts
 from ganeti_steward.plugins.maintenance.cli.cluster import (
     add_submit_option,
     daemon_address,
@@ -29,7 +30,6 @@ from ganeti_steward.plugins.maintenance.edges.served_status import fetch_status,
 from ganeti_steward.plugins.maintenance.edges.status import observation_word, wait_line
 from ganeti_steward.plugins.maintenance.engine.decision import Change, Decision
 from ganeti_steward.plugins.maintenance.engine.transitions import FORGOTTEN, mermaid
-from ganeti_steward.plugins.maintenance.forecast.cli import printed
 from ganeti_steward.plugins.maintenance.pause import pause_tag, pause_tags
 from ganeti_steward.plugins.model.incident import Incident
 from ganeti_steward.plugins.model.operations import remove_tags, set_tags
@@ -176,7 +176,7 @@ def _add_plan(one: argparse.ArgumentParser) -> None:
     _add_luxid(one)
     text = "each step to the end with its time, as if the mode was act and nothing else failed"
     one.add_argument("--forecast", action="store_true", help=text)
-    printed.add_times(one)
+    forecasts.add_times(one)
     one.set_defaults(act=_plan)
 
 
@@ -276,10 +276,10 @@ def _plan(options: argparse.Namespace) -> int:
         inputs, decision, held = preview(place)
     if options.forecast:
         world = inputs.world
-        rates = printed.rates_of(options, world.cluster, Luxi(options.luxi_socket))
+        rates = forecasts.rates_of(options, world.cluster, Luxi(options.luxi_socket))
         known = [one for one in world.incidents.values() if one.active]
-        found = printed.forecast_of(options, world, known, rates)
-        printed.print_forecast(found, rates, options)
+        found = forecasts.forecast_of(options, world, known, rates)
+        forecasts.print_forecast(found, rates, options)
         return EXIT_OK
     print_lines(decision_lines(decision, inputs.world.incidents, held))
     print_lines(silent_lines(inputs.world))

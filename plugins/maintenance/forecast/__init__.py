@@ -1,1 +1,1 @@
-"""What the daemon is going to do, to the end: steps, times and how they are printed."""
+"""What the daemon is going to do, to the end: steps, times, and a script."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ganeti_steward.core.errors import StewardError
-from ganeti_steward.plugins.maintenance.cli.maintenance_wait import (
+from ganeti_steward.plugins.maintenance.cli.planned.maintenance_wait import (
     EXIT_OTHER_END,
     EXIT_TIMEOUT,
     follow,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ganeti_steward.core.errors import StewardError
-from ganeti_steward.plugins.maintenance.cli import reboots
+from ganeti_steward.plugins.maintenance.cli.planned import reboots
 
 NOW = 1_767_787_200
 DAY = 86400

@@ -8,7 +8,7 @@ import pytest
 from maintained import CONFIG, EVACUATE, REPAIR
 from upkept import INSTANCES, Upkept
 
-from ganeti_steward.plugins.maintenance.cli.requests import state_of
+from ganeti_steward.plugins.maintenance.cli.planned.requests import state_of
 from ganeti_steward.plugins.maintenance.engine.decision import (
     NEVER_CAME,
     NOT_KNOWN,

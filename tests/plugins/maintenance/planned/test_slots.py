@@ -7,7 +7,7 @@ from maintained import CONFIG, EVACUATE, Maintained
 from upkept import Upkept, waits
 from worlds import instance
 
-from ganeti_steward.plugins.maintenance.cli.requests import state_of
+from ganeti_steward.plugins.maintenance.cli.planned.requests import state_of
 from ganeti_steward.plugins.maintenance.engine.decision import PluginPlan
 from ganeti_steward.plugins.model.incident import Incident
 from ganeti_steward.plugins.model.world import World

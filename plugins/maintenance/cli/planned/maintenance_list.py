@@ -13,14 +13,14 @@ from ganeti_steward.core.commands.cluster_options import add_source_options, rea
 from ganeti_steward.core.commands.manual import describe
 from ganeti_steward.core.commands.terminal import understands_codes
 from ganeti_steward.core.errors import EXIT_OK, StewardError
-from ganeti_steward.plugins.maintenance.cli import requests
 from ganeti_steward.plugins.maintenance.cli.cluster import daemon_waits, live_client
 from ganeti_steward.plugins.maintenance.cli.incident import incident_lines
+from ganeti_steward.plugins.maintenance.cli.planned import requests
 from ganeti_steward.plugins.model.progress import Home, emptied, empties
 from ganeti_steward.plugins.texts import local_time
 
 if TYPE_CHECKING:
-    from ganeti_steward.plugins.maintenance.cli.requests import RequestedMaintenance
+    from ganeti_steward.plugins.maintenance.cli.planned.requests import RequestedMaintenance
 
 #: Seconds between two looks of ``--watch``: each costs luxid a few queries.
 _BETWEEN: Final = 10.0

@@ -17,7 +17,7 @@ from ganeti_steward.core.commands.tables import print_notes
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError, few
 from ganeti_steward.core.ganeti.sources import open_luxid
 from ganeti_steward.core.json_reader import counted
-from ganeti_steward.plugins.maintenance.cli import maintenance_plan
+from ganeti_steward.plugins.maintenance.cli.planned import maintenance_plan
 from ganeti_steward.plugins.maintenance.shutdown.acting import (
     BRING_UP,
     SHUTDOWN,

@@ -19,7 +19,12 @@ from ganeti_steward.core.commands.configuration import configuration
 from ganeti_steward.core.commands.manual import add_subcommand, add_subcommands, describe
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
 from ganeti_steward.core.json_reader import counted
-from ganeti_steward.plugins.maintenance.cli import (
+from ganeti_steward.plugins.maintenance.cli import forecasts
+from ganeti_steward.plugins.maintenance.cli.cluster import (
+    add_submit_option,
+    live_client,
+)
+from ganeti_steward.plugins.maintenance.cli.planned import (
     maintenance_list,
     maintenance_pause,
     maintenance_plan,
@@ -28,12 +33,7 @@ from ganeti_steward.plugins.maintenance.cli import (
     reboots,
     requests,
 )
-from ganeti_steward.plugins.maintenance.cli.cluster import (
-    add_submit_option,
-    live_client,
-)
 from ganeti_steward.plugins.maintenance.config import Maintd
-from ganeti_steward.plugins.maintenance.forecast.cli import printed
 from ganeti_steward.plugins.maintenance.forecast.deadline import read_deadline
 from ganeti_steward.plugins.maintenance.pause import TAG_FORM
 from ganeti_steward.plugins.model.works import BY_ADMIN, POWER, is_work
@@ -122,7 +122,7 @@ def _finish_request(one: argparse.ArgumentParser) -> None:
     one.add_argument("--remove-tag", type=_tag, metavar="TAG", help=text)
     text = "print each step that the daemon would do, with its time, and request nothing"
     one.add_argument("--dry-run", action="store_true", help=text)
-    printed.add_times(one)
+    forecasts.add_times(one)
     add_reason_option(one)
     one.set_defaults(act=_request)
     # The cluster's key is on the master, where luxid is.
@@ -180,7 +180,7 @@ def _request(options: argparse.Namespace) -> int:
         active = [one.incident for one in known if one.incident.active]
         roll, found, rates = _forecast(options, cluster, names, active)
         if options.dry_run:
-            printed.print_forecast(found, rates, options)
+            forecasts.print_forecast(found, rates, options)
             return EXIT_OK
     nodes = [cluster.node(name) for one in roll.rounds for name in one.nodes]
     request = requests.wanted(options, maintenance_plan.choice(options))
@@ -196,8 +196,8 @@ def _forecast(
 
     Raises StewardError where that is impossible, with the earliest end.
     """
-    luxid = printed.luxid_of(options)
-    rates, world = printed.rates_of(options, cluster, luxid), printed.world_now(cluster, luxid)
+    luxid = forecasts.luxid_of(options)
+    rates, world = forecasts.rates_of(options, cluster, luxid), forecasts.world_now(cluster, luxid)
     most = configuration(("maintd",)).section(Maintd).most_nodes
     ends = {}
     for at_once in range(1, most + 1) if options.by and not options.at_once else (options.at_once,):

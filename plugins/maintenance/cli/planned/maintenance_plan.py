@@ -18,8 +18,8 @@ from ganeti_steward.core.commands.terminal import progress
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
 from ganeti_steward.core.json_reader import counted
 from ganeti_steward.core.model.requests import EVAC_ALL, NodeEvacuate
-from ganeti_steward.plugins.maintenance.cli import reboots, requests
-from ganeti_steward.plugins.maintenance.forecast.cli import printed
+from ganeti_steward.plugins.maintenance.cli import forecasts
+from ganeti_steward.plugins.maintenance.cli.planned import reboots, requests
 from ganeti_steward.plugins.texts import local_time
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def plan_options(one: argparse.ArgumentParser) -> None:
     one.add_argument("--n1", action="store_true", help=text)
     text = "instances stay where they went; each round begins with what the one before has left"
     one.add_argument("--no-return", action="store_true", help=text)
-    printed.add_times(one)
+    forecasts.add_times(one)
     either = one.add_mutually_exclusive_group()
     text = "each instance that leaves, rather than each round"
     either.add_argument("--moves", action="store_true", help=text)
@@ -137,17 +137,17 @@ def _plan(options: argparse.Namespace) -> int:
         names = list(_without_master(names, source.cluster))
     roll = planned(options, source.cluster, names, options.at_once or 0, n1=options.n1)
     tables.print_notes((*source.notes, *_notes(roll, source.cluster)))
-    luxid = printed.luxid_of(options)
-    rates = printed.rates_of(options, source.cluster, luxid)
+    luxid = forecasts.luxid_of(options)
+    rates = forecasts.rates_of(options, source.cluster, luxid)
     if options.print_commands:
         from ganeti_steward.plugins.maintenance.forecast.script import script  # with the engine
 
         at = local_time(time.time_ns())
         sys.stdout.write(script(roll, source.cluster, at, returns=not options.no_return))
     elif options.forecast:
-        world = printed.world_now(source.cluster, luxid)
+        world = forecasts.world_now(source.cluster, luxid)
         found = forecast_of(options, world, roll, rates)
-        printed.print_forecast(found, rates, options)
+        forecasts.print_forecast(found, rates, options)
     else:
         _print(options, roll, rates.pace)
     print_impossible(roll)
@@ -172,7 +172,7 @@ def forecast_of(
     """
     nodes = [world.cluster.node(name) for one in roll.rounds for name in one.nodes]
     new = requests.made(nodes, requests.wanted(options, choice(options)), "", world.now)
-    return printed.forecast_of(options, world, (*more, *new), rates)
+    return forecasts.forecast_of(options, world, (*more, *new), rates)
 
 
 def planned(

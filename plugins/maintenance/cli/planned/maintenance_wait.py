@@ -11,8 +11,8 @@ from ganeti_steward.core.commands.cluster_options import add_source_options, rea
 from ganeti_steward.core.commands.manual import describe
 from ganeti_steward.core.commands.tables import print_notes
 from ganeti_steward.core.errors import EXIT_OK, StewardError
-from ganeti_steward.plugins.maintenance.cli import requests
 from ganeti_steward.plugins.maintenance.cli.cluster import daemon_waits, live_client
+from ganeti_steward.plugins.maintenance.cli.planned import requests
 
 #: The states in their order; what has passed one of them has reached it.
 _ORDER: Final = ("requested", "emptying", "ready", "working", "returning", "home", "done")

@@ -1,0 +1,1 @@
+"""``gnt-steward maintenance``: its sub-commands, and what they have in common."""

@@ -1,1 +1,0 @@
-"""Options of forecasts, and how they are printed."""
