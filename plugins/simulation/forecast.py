@@ -22,7 +22,7 @@ from ganeti_steward.plugins.model.incident import Incident
 from ganeti_steward.plugins.model.task import TAG, UNTAG, WORK, Task
 from ganeti_steward.plugins.model.works import BY_ADMIN, work_began
 from ganeti_steward.plugins.model.world import Observation, Reported, Silent, World
-from ganeti_steward.plugins.simulation.assumptions import DAY, Assumptions
+from ganeti_steward.plugins.simulation.assumptions import DAY, SECOND, Assumptions
 from ganeti_steward.plugins.simulation.hardware import REBOOT
 from ganeti_steward.plugins.simulation.jobs import Row
 from ganeti_steward.plugins.simulation.made_cluster import world_of
@@ -44,6 +44,8 @@ CALM: Final = Assumptions(
 _LONGEST: Final = 30 * DAY
 #: Rounds in a row that begin and change nothing, after which nothing is expected any more.
 _QUIET: Final = 300
+#: s after ``dead-after`` within which a node is noted as dead that is.
+_NOTED_WITHIN: Final = 600
 #: What is only written down.
 _TAGGING: Final = (TAG, UNTAG)
 
@@ -88,6 +90,8 @@ class _Played(Simulation):
         self._works: dict[str, str] = {}
         """uuid of a maintenance -> what does the work, as it was requested"""
         self._quiet = 0
+        self._earliest = 0
+        """the forecast does not end before: something may become an incident until then"""
         self.observers.append(self._follow)
         self._see(observations)
         for one in incidents:
@@ -102,6 +106,8 @@ class _Played(Simulation):
                 self.hardware.report(names[uuid], seen.status, seen.original)
             elif isinstance(seen, Silent) and seen.gone:
                 self.hardware.be_dead(names[uuid], seen.since)
+                seconds = self._settings.dead_after + _NOTED_WITHIN
+                self._earliest = self._begin + int(seconds * SECOND)
 
     def _as_begun(self, one: Incident) -> Incident:
         """An incident without its open jobs; a reboot that has begun goes on."""
@@ -121,7 +127,8 @@ class _Played(Simulation):
         rounds = 0
         try:
             while (at := self._next()) is not None and at - self._begin < _LONGEST:
-                if (rounds and not self._open()) or self._quiet > _QUIET:
+                over = rounds and at > self._earliest and not self._open()
+                if over or self._quiet > _QUIET:
                     break
                 self._happen(at)
                 rounds = self.measured.rounds
@@ -157,7 +164,7 @@ class _Played(Simulation):
     @property
     def _away(self) -> float:
         """ns"""
-        return self._assumed.reboot_minutes * 60 * 10**9
+        return self._assumed.reboot_minutes * 60 * SECOND
 
     def _done(self, one: Incident) -> None:
         tags = self.cluster.nodes[one.node_name].tags

@@ -15,13 +15,15 @@ from fault_world.ganeti import Ganeti
 from fault_world.world import START, Given
 from fault_world.world import World as FaultWorld
 from thorough import seeds
+from worlds import instance, node, world
 
+from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.config.values import Config
-from ganeti_steward.plugins.maintenance.config import ACT, Maintd, Rebalance
+from ganeti_steward.plugins.maintenance.config import ACT, OBSERVE, Maintd, Rebalance
 from ganeti_steward.plugins.maintenance.daemon.parts import Round
 from ganeti_steward.plugins.maintenance.forecast.steps import Forecast
 from ganeti_steward.plugins.model.task import TAG, UNTAG
-from ganeti_steward.plugins.model.world import World
+from ganeti_steward.plugins.model.world import Observation, Reported, Silent, World
 from ganeti_steward.plugins.simulation.forecast import CALM, forecast
 
 #: s that a reboot takes.
@@ -117,3 +119,51 @@ def test_a_forecast_names_the_steps_that_are_done(seed: int) -> None:
     if watching.most_nodes == 1:
         assert steps == watching.done
     assert {name for name, _ in steps} == {name for name, _ in watching.done}
+
+
+def evacuated(status: str, template: str = "drbd", **settings: Any) -> Forecast:
+    """What is done about a node that reports a status, or is dead."""
+    found = world(
+        [node(f"node{number}.lab", master=number == 1) for number in (1, 2, 3, 4)],
+        [
+            instance("inst1.lab", "node2.lab", "node3.lab"),
+            instance("inst2.lab", "node2.lab", template=template),
+        ],
+    )
+    uuid = found.cluster.node("node2.lab").uuid
+    seen: Observation = Silent(found.now, "nothing answers", gone=True)
+    if status:
+        seen = Reported(canonical({"status": status, "details": "x"}), status, "", found.now)
+    config = Config(
+        sections={"maintd": Maintd(mode=OBSERVE, **settings), "rebalance": Rebalance()}
+    )
+    return forecast(found._replace(observations={uuid: seen}), config, CALM, ())
+
+
+def test_an_evacuation_to_its_end() -> None:
+    """Though the mode is observe."""
+    found = evacuated("evacuate", "diskless")
+    assert [one.step for one in found.steps] == ["drain", "move", "move", "final-role"]
+    assert [move.words for one in found.steps for move in one.moves] == [
+        "inst2.lab:migrate:node4.lab",
+        "inst1.lab:migrate:node3.lab",
+        "inst1.lab:replace-disks:node1.lab",
+    ]
+    (end,) = found.outcomes
+    assert (end.node, end.state, end.at) == ("node2.lab", "completed", found.end)
+
+
+def test_what_cannot_leave_is_named_before_anything_begins() -> None:
+    (end,) = evacuated("evacuate", "plain").outcomes
+    assert end.state == "failed"
+    assert "inst2.lab" in end.reason
+
+
+def test_a_dead_node() -> None:
+    """It waits for a person, or is switched off where that is configured."""
+    (end,) = evacuated("", "diskless", dead_after=60).outcomes
+    assert (end.at, end.node) == (0, "node2.lab")
+    assert "gnt-node power status node2.lab" in end.reason
+    found = evacuated("", "diskless", dead_after=60, fence="act", failover_unsynced=True)
+    assert [one.step for one in found.steps][:2] == ["power-off", "final-role"]
+    assert [one.state for one in found.outcomes] == ["completed"]
