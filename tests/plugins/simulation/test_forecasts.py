@@ -134,9 +134,7 @@ def evacuated(status: str, template: str = "drbd", **settings: Any) -> Forecast:
     seen: Observation = Silent(found.now, "nothing answers", gone=True)
     if status:
         seen = Reported(canonical({"status": status, "details": "x"}), status, "", found.now)
-    config = Config(
-        sections={"maintd": Maintd(mode=OBSERVE, **settings), "rebalance": Rebalance()}
-    )
+    config = Config(sections={"maintd": Maintd(mode=OBSERVE, **settings), "rebalance": Rebalance()})
     return forecast(found._replace(observations={uuid: seen}), config, CALM, ())
 
 
