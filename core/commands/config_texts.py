@@ -92,12 +92,13 @@ def default_of(key: Key) -> str:
 
 
 def _markdown(section: ReferenceSection) -> str:
-    """One section; the page of a collector says when each of its statuses is reported."""
+    """One section; the page of a collector describes its faults."""
     name = section.title[1:-1].removeprefix("collector.")
     link = f"See [{name}](collectors-{'storage' if name in _OF_STORAGE else 'host'}.md#{name})."
     rows: dict[str, list[str]] = {}
     for key in (key for alike in section.rows for key in alike):
-        text = link if key.kind.text == "status" and name in builtins.COLLECTORS else key.text
+        on_page = key.kind.text == "status" or key.name.endswith("-above")
+        text = link if on_page and name in builtins.COLLECTORS else key.text
         after = f" ({default_of(key)}; {key.kind.text}): {text}\n"
         rows.setdefault(after, []).append(f"`{key.name}`")
     text = "".join(f"- {', '.join(names)}{after}" for after, names in rows.items())
