@@ -44,7 +44,7 @@ def test_every_status_is_explained(status: str) -> None:
 
 def test_the_statuses_over_http() -> None:
     text = (DOCS.parent / "reference" / "maintd-status.md").read_text()
-    (words,) = re.findall(r"^\| `repair-status` \| (.*) \|$", text, re.MULTILINE)
+    (words,) = re.findall(r"^\* `repair-status`: (.*)$", text, re.MULTILINE)
     assert tuple(re.findall(r"`(\w+)`", words)) == STATUSES, (
         "docs/reference/maintd-status.md: `repair-status` names all statuses, in their order"
     )
