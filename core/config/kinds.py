@@ -171,7 +171,7 @@ def shown(name: str) -> str:
 
 PATH: Final = ValueKind(_path, "path")
 TEXT: Final = ValueKind(_text, "text")
-FLAG: Final = ValueKind(_flag, "true or false")
+FLAG: Final = ValueKind(_flag, "boolean")
 #: Different names.
 NAMES: Final = ValueKind(_names, "list of names")
 #: Names of which a repetition changes nothing.

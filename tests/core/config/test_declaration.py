@@ -40,7 +40,7 @@ def test_keys() -> None:
         ("row", REQUIRED, "text", ""),
         ("height", 42, "whole number 1-48", "Height units."),
         ("load-factor", 0.5, "number", ""),
-        ("locked", False, "true or false", ""),
+        ("locked", False, "boolean", ""),
         ("doors", (), "list of texts", ""),
         ("top", "grey", "colour", "The colours."),
         ("side", "grey", "colour", "The colours."),
