@@ -106,9 +106,18 @@ def set_role(node: str, role: str) -> opcodes.Operation:
     return {"OP_ID": SET_NODE_PARAMS, "node_name": node, role: True, "auto_promote": True}
 
 
-def take_back(node: str) -> opcodes.Operation:
-    """Have a node that was drained get instances again."""
-    return {"OP_ID": SET_NODE_PARAMS, "node_name": node, "drained": False, "auto_promote": True}
+def take_back(node: str, *, candidate: bool = False) -> opcodes.Operation:
+    """Have a node that was drained get instances again.
+
+    ``candidate``: whether it becomes a master candidate, also where there are enough.
+    """
+    roles = {"drained": False, **({"master_candidate": True} if candidate else {})}
+    return {"OP_ID": SET_NODE_PARAMS, "node_name": node, **roles, "auto_promote": True}
+
+
+def promote(node: str) -> opcodes.Operation:
+    """Make a node a master candidate; it is neither drained nor offline then."""
+    return {"OP_ID": SET_NODE_PARAMS, "node_name": node, "master_candidate": True}
 
 
 def set_tags(kind: str, name: str, tags: Sequence[str]) -> opcodes.Operation:

@@ -14,7 +14,7 @@ from ganeti_steward.plugins.maintenance.queue.short_jobs import QUERY_DATA
 from ganeti_steward.plugins.maintenance.repairs.disk_gate import VERIFY_DISKS
 from ganeti_steward.plugins.model.operations import SET_NODE_PARAMS
 from ganeti_steward.plugins.simulation.jobs import JobFailed, Operation, Row
-from ganeti_steward.plugins.simulation.luxid import Configuration
+from ganeti_steward.plugins.simulation.node_roles import Roles, change_roles
 
 DELAY: Final = "OP_TEST_DELAY"
 MODIFY_STORAGE: Final = "OP_NODE_MODIFY_STORAGE"
@@ -22,8 +22,6 @@ QUERY_STORAGE: Final = "OP_NODE_QUERY_STORAGE"
 QUERY_VOLUMES: Final = "OP_NODE_QUERYVOLS"
 NEW_SECONDARY: Final = "replace_new_secondary"
 
-#: The roles of a node that exclude each other.
-_ROLES: Final = ("master_candidate", "drained", "offline")
 #: Templates whose instances leave their node only where Ganeti copies their disks.
 _NOT_MIRRORED: Final = ("plain", "file")
 #: Ganeti's answer in place of one that it could not get.
@@ -35,14 +33,11 @@ _MOVED: Final = {opcodes.MIGRATE: "migrated", opcodes.FAILOVER: "failed over"}
 _Steps = Iterator[Any]
 
 
-class State(Configuration, Protocol):
+class State(Roles, Protocol):
     """One cluster: its configuration, and what is true whatever that says."""
 
     def find(self, kind: str, name: str) -> Row:
         """A ``node``, ``instance`` or ``group``, as it is configured; raises KeyError."""
-
-    def answers(self, node: str) -> bool:
-        """Whether the node daemon answers."""
 
     def has_power(self, node: str) -> bool:
         """Whether a node runs."""
@@ -58,12 +53,6 @@ class State(Configuration, Protocol):
 
     def disk_status(self, instance: str, node: str) -> list[Any] | None:
         """What a node reports of its copies, as luxid has it; None: nothing."""
-
-    def set_roles(self, node: str, **roles: bool) -> None:
-        """Give a node roles, or take them from it."""
-
-    def promote(self) -> None:
-        """Make nodes master candidates where there are too few."""
 
     def set_tags(self, kind: str, name: str, tags: Sequence[str]) -> None:
         """Give an object other tags; ``kind``: as in `set_tags` of the operations."""
@@ -421,38 +410,7 @@ class Effects:
         yield [row for name in names for row in self.storage(operation, name)]
 
     def _set_params(self, operation: Operation) -> _Steps:
-        """At most one of the roles is left, and candidates are replaced."""
-        state, node = self._state, self._find("node", operation["node_name"])
-        name = node["name"]
-        if node["master"]:
-            text = "The master role can be changed only via master-failover"
-            raise JobFailed(text, "wrong_input")
-        leaves = operation.get("drained") or operation.get("offline")
-        if node["master_candidate"] and leaves and not operation.get("auto_promote"):
-            self._enough_candidates(name)
-        if node["offline"] and operation.get("offline") is False and not state.answers(name):
-            text = f"Node {name} is being de-offlined but fails to report its version"
-            raise JobFailed(text, "wrong_state")
-        yield
-        wanted = {role: operation[role] for role in _ROLES if operation.get(role) is not None}
-        if any(wanted.values()):
-            wanted = dict.fromkeys(_ROLES, False) | wanted
-        changes = [[role, str(new)] for role, new in wanted.items() if node[role] != new]
-        state.set_roles(name, **wanted)
-        state.promote()
-        yield changes
-
-    def _enough_candidates(self, without: str) -> None:
-        others = [row for row in self._state.rows("node") if row["name"] != without]
-        usable = [row for row in others if row["master_capable"]]
-        free = sum(not (row["offline"] or row["drained"]) for row in usable)
-        wanted = min(self._state.info["candidate_pool_size"], free)
-        if sum(bool(row["master_candidate"]) for row in others) < wanted:
-            text = (
-                "Not enough master candidates, please pass auto promote option to allow promotion "
-                "(--auto-promote or RAPI auto_promote=True)"
-            )
-            raise JobFailed(text, "wrong_state")
+        yield from change_roles(self._state, self._find("node", operation["node_name"]), operation)
 
     def _out_of_band(self, operation: Operation) -> _Steps:
         names, command = operation["node_names"], operation["command"]

@@ -6,15 +6,18 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import pytest
-from worlds import GROUP, after, instance, node, uuid_of, world
+from worlds import GROUP, after, changed, instance, node, uuid_of, world
 
 from ganeti_steward.allocators.jobs.operations import failover
 from ganeti_steward.plugins.maintenance.repairs.disk_gate import VERIFY_DISKS
 from ganeti_steward.plugins.model.operations import (
     copy_to,
     out_of_band,
+    promote,
     repair_storage,
     set_allocatable,
+    set_role,
+    take_back,
 )
 from ganeti_steward.plugins.simulation.cluster import SimulatedCluster
 from ganeti_steward.plugins.simulation.effects import QUERY_STORAGE, QUERY_VOLUMES, Effects
@@ -137,3 +140,61 @@ def test_a_node_that_a_person_has_switched_off_stays_so() -> None:
     cluster.power("n3", out=True)
     Effects(cluster).run(out_of_band("n3", "power-off"))
     assert (cluster.out, cluster.dead, cluster.switch_offs) == ({"n3"}, set(), {})
+
+
+def _roles(pool: int, operations: list[Mapping[str, Any]]) -> tuple[list[Any], list[str]]:
+    """The results of operations on nodes, the first of which are candidates; the roles then."""
+    nodes = [
+        changed(one, master_candidate=number < pool) for number, one in enumerate([*NODES, LATER])
+    ]
+    start = world(nodes, [])._replace(candidate_pool_size=pool)
+    cluster = SimulatedCluster(start, lambda: start.now)
+    results = [Effects(cluster).run(one) for one in operations]
+    found = cluster.nodes.values()
+    return results, [one.name for one in found if one.master_candidate]
+
+
+LATER: Final = node("n4")
+DRAIN: Final = set_role("n2", "drained")
+
+
+@pytest.mark.parametrize(
+    ("pool", "operations", "candidates"),
+    [
+        (2, [DRAIN], ["n1", "n3"]),
+        # Another node stands in, so it comes back as a regular one, unless that is requested.
+        (2, [DRAIN, take_back("n2")], ["n1", "n3"]),
+        (2, [DRAIN, take_back("n2", candidate=True)], ["n1", "n2", "n3"]),
+        (4, [DRAIN], ["n1", "n3", "n4"]),
+        # It is needed: no other node can be one.
+        (4, [DRAIN, take_back("n2")], ["n1", "n2", "n3", "n4"]),
+        (1, [take_back("n2")], ["n1"]),
+        (2, [set_role("n4", "drained"), take_back("n4")], ["n1", "n2"]),
+        (3, [DRAIN, promote("n2")], ["n1", "n2", "n3", "n4"]),
+    ],
+)
+def test_candidates(pool: int, operations: list[Mapping[str, Any]], candidates: list[str]) -> None:
+    """A node that is drained loses the role, and Ganeti keeps the pool at its size."""
+    assert _roles(pool, operations)[1] == candidates
+
+
+def test_the_roles_that_have_changed() -> None:
+    results, _ = _roles(4, [DRAIN, take_back("n2"), take_back("n2")])
+    assert results == [
+        [["master_candidate", "False"], ["drained", "True"]],
+        [["master_candidate", "True"], ["drained", "False"]],
+        [],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("operation", "text"),
+    [
+        ({**DRAIN, "offline": True}, "more than one state"),
+        ({**DRAIN, "auto_promote": False}, "Not enough master candidates"),
+        (take_back("n1"), "only via master-failover"),
+    ],
+)
+def test_roles_that_are_refused(operation: Mapping[str, Any], text: str) -> None:
+    with pytest.raises(JobFailed, match=text):
+        _roles(2, [operation])
