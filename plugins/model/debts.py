@@ -22,6 +22,8 @@ DRAINED_TAG: Final = "maintd:drained:"
 #: Of a node that ``maintenance shutdown`` takes down, until ``maintenance bring-up`` has it back.
 #: Of an instance that it stops: the same, a colon and its order, a whole number.
 BRING_UP_TAG: Final = "maintd:bring-up"
+#: Of the node itself: it was a master candidate before it was drained, which ends that.
+CANDIDATE_TAG: Final = "maintd:candidate:"
 
 
 class Debts(NamedTuple):
@@ -34,9 +36,11 @@ class Debts(NamedTuple):
     """names of the instances that are still shut down"""
     away: tuple[str, ...] = ()
     """names of the instances that still have another primary"""
+    candidate: bool = False
+    """whether the node is still to become a master candidate again"""
 
     def __bool__(self) -> bool:
-        return self.drained or bool(self.down or self.away)
+        return self.drained or self.candidate or bool(self.down or self.away)
 
     @property
     def instances(self) -> tuple[str, ...]:
@@ -47,6 +51,7 @@ class Debts(NamedTuple):
     def sentence(self) -> str:
         """What is not as it was before, in words."""
         parts = [f"{self.node.name} is drained"] if self.drained else []
+        parts += [f"{self.node.name} is not a master candidate any more"] if self.candidate else []
         parts += [f"{', '.join(self.down)} shut down"] if self.down else []
         parts += [f"{', '.join(self.away)} not back"] if self.away else []
         return "; ".join(parts)
@@ -63,6 +68,9 @@ class Debts(NamedTuple):
         if self.drained:
             yield f"gnt-node modify -D no {node.name}"
             yield f"gnt-node remove-tags {node.name} {DRAINED_TAG}{node.uuid}"
+        if self.candidate:
+            yield f"gnt-node modify -C yes {node.name}"
+            yield f"gnt-node remove-tags {node.name} {CANDIDATE_TAG}{node.uuid}"
         for name in self.down:
             yield f"gnt-instance startup {name}"
             yield f"gnt-instance remove-tags {name} {SHUTDOWN_TAG}{node.uuid}"
@@ -79,6 +87,12 @@ def was_shut_down(instance: Instance, node: Node) -> bool:
 def is_away(instance: Instance, node: Node) -> bool:
     """Whether an instance is to come back to a node and is not there."""
     return instance.primary != node.name and f"{HOME_TAG}{node.uuid}" in instance.tags
+
+
+def is_lost_candidate(node: Node) -> bool:
+    """Whether a node was a master candidate before its maintenance, and is to be one again."""
+    may_be = node.master_capable is not False and not (node.master or node.master_candidate)
+    return may_be and f"{CANDIDATE_TAG}{node.uuid}" in node.tags
 
 
 def meaning(tag: str, nodes: Mapping[str, str]) -> str:
@@ -99,16 +113,22 @@ _DONE: Final = {
     SHUTDOWN_TAG: "it was shut down",
     HOME_TAG: "it was moved away",
     DRAINED_TAG: "it was drained",
+    CANDIDATE_TAG: "it lost the role of a master candidate",
 }
 
 
 def debts_of(cluster: Cluster, node: Node) -> Debts:
-    """What is to be undone of the maintenance of a node; false where nothing is."""
+    """What is to be undone of the maintenance of a node; false where nothing is.
+
+    A node that a person has drained or set offline cannot be a candidate.
+    """
+    drained = node.drained and f"{DRAINED_TAG}{node.uuid}" in node.tags
     return Debts(
         node,
-        node.drained and f"{DRAINED_TAG}{node.uuid}" in node.tags,
+        drained,
         tuple(one.name for one in cluster.instances if was_shut_down(one, node)),
         tuple(one.name for one in cluster.instances if is_away(one, node)),
+        is_lost_candidate(node) and drained == node.drained and not node.offline,
     )
 
 

@@ -28,7 +28,12 @@ from ganeti_steward.plugins.maintenance.repairs.maintenance_case import (
 )
 from ganeti_steward.plugins.maintenance.repairs.maintenance_return import home, returning
 from ganeti_steward.plugins.model import operations, task, works
-from ganeti_steward.plugins.model.debts import DRAINED_TAG, HOME_TAG, SHUTDOWN_TAG
+from ganeti_steward.plugins.model.debts import (
+    CANDIDATE_TAG,
+    DRAINED_TAG,
+    HOME_TAG,
+    SHUTDOWN_TAG,
+)
 from ganeti_steward.plugins.model.incident import OPT_OUT_TAG, Attempt, Incident
 from ganeti_steward.plugins.model.world import World
 
@@ -76,10 +81,11 @@ def _next(case: MaintenanceCase) -> task.Plan:
 
 
 def _drain(case: MaintenanceCase) -> task.Task:
-    """The tag comes first: where the job is cut in half, no change is forgotten."""
+    """The tags come first: where the job is cut in half, no change is forgotten."""
     job = [operations.set_role(case.name, DRAINED)]
     if not case.node.drained:
-        job.insert(0, operations.set_tags("node", case.name, [case.own(DRAINED_TAG)]))
+        tags = [DRAINED_TAG, *([CANDIDATE_TAG] if case.node.master_candidate else [])]
+        job.insert(0, operations.set_tags("node", case.name, [case.own(tag) for tag in tags]))
     reason = f"set {case.name} drained: it is to be emptied for maintenance"
     return case.on_node(task.DRAIN, reason, job)
 

@@ -15,7 +15,13 @@ from ganeti_steward.plugins.maintenance.repairs.evacuation_case import (
     others_later,
 )
 from ganeti_steward.plugins.model import operations, task, works
-from ganeti_steward.plugins.model.debts import DRAINED_TAG, HOME_TAG, SHUTDOWN_TAG
+from ganeti_steward.plugins.model.debts import (
+    CANDIDATE_TAG,
+    DRAINED_TAG,
+    HOME_TAG,
+    SHUTDOWN_TAG,
+    is_lost_candidate,
+)
 from ganeti_steward.plugins.model.incident import OPT_OUT_TAG, Maintenance
 
 
@@ -58,13 +64,24 @@ class MaintenanceCase(NodeCase):
             and OPT_OUT_TAG not in instance.tags
         ]
 
+    @property
+    def role_tags(self) -> list[str]:
+        """The tags of the node that say which roles it lost or got for its maintenance."""
+        tags = self.own(DRAINED_TAG), self.own(CANDIDATE_TAG)
+        return [tag for tag in tags if tag in self.node.tags]
+
 
 def taken_back(case: MaintenanceCase, why: str) -> task.Task:
-    """Have the node get instances again, and take off the tag that says that it was drained."""
-    job = [operations.take_back(case.name)]
-    if case.own(DRAINED_TAG) in case.node.tags:
-        job.append(operations.remove_tags("node", case.name, [case.own(DRAINED_TAG)]))
-    return case.on_node(task.UNDRAIN, f"take {case.name} back: {why}", job)
+    """Have the node get instances again, as a master candidate if it was one before.
+
+    A node that Ganeti has promoted in its place stays a candidate: a person may want it to be one,
+    and each promotion copies the whole job queue, so the next node that is drained needs none.
+    """
+    job = [operations.take_back(case.name, candidate=is_lost_candidate(case.node))]
+    if case.role_tags:
+        job.append(operations.remove_tags("node", case.name, case.role_tags))
+    again = " as a master candidate" if is_lost_candidate(case.node) else ""
+    return case.on_node(task.UNDRAIN, f"take {case.name} back{again}: {why}", job)
 
 
 def set_offline(case: MaintenanceCase, so: str) -> task.Wait:

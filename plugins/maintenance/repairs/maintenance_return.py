@@ -18,9 +18,9 @@ from ganeti_steward.plugins.maintenance.repairs.maintenance_case import (
 )
 from ganeti_steward.plugins.model import operations, task
 from ganeti_steward.plugins.model.debts import (
-    DRAINED_TAG,
     HOME_TAG,
     SHUTDOWN_TAG,
+    is_lost_candidate,
     was_shut_down,
 )
 from ganeti_steward.plugins.model.incident import OPT_OUT_TAG
@@ -47,16 +47,20 @@ def returning(case: MaintenanceCase) -> task.Plan | None:
         return found
     if case.node.drained and not case.request.drained:
         return taken_back(case, "it answers, and all copies are in sync")
-    if not case.node.drained and (tag := case.own(DRAINED_TAG)) in case.node.tags:
-        return _without_tag(case, tag, "which a person has taken back")
+    if not case.node.drained and case.role_tags:
+        promotion = [operations.promote(case.name)] if is_lost_candidate(case.node) else []
+        return _without_tags(case, case.role_tags, "which a person has taken back", promotion)
     if (tag := case.request.tag) in case.node.tags:
-        return _without_tag(case, tag, "which was maintained as that tag requests")
+        return _without_tags(case, [tag], "which was maintained as that tag requests", [])
     return None
 
 
-def _without_tag(case: MaintenanceCase, tag: str, why: str) -> task.Task:
-    job = [operations.remove_tags("node", case.name, [tag])]
-    return case.on_node(task.TIDY, f"remove {tag} from {case.name}, {why}", job)
+def _without_tags(case: MaintenanceCase, tags: list[str], why: str, first: Job) -> task.Task:
+    """Take tags off the node; ``first``: what makes it a master candidate again before that."""
+    job = [*first, operations.remove_tags("node", case.name, tags)]
+    again = f"make {case.name} a master candidate again, and " if first else ""
+    reason = f"{again}remove {', '.join(tags)} from {case.name}, {why}"
+    return case.on_node(task.TIDY, reason, job)
 
 
 def _connected(case: MaintenanceCase) -> task.Plan | None:

@@ -367,6 +367,7 @@ def _differences(cluster: Upkept) -> Debts:
         node.drained,
         tuple(sorted(one.name for one in found if one.state == "down")),
         tuple(sorted(one.name for one in found if one.primary != _BEFORE[one.name])),
+        not node.master_candidate,
     )
 
 
@@ -378,6 +379,7 @@ def _canceled(rounds: int) -> Upkept:
     config = CONFIG._replace(moves_at_once=1)
     more = instance("plain", "node4", template="plain"), instance("big", "node4", template="rbd")
     cluster = Upkept(*more, config=config)
+    cluster.change("node4", master_candidate=True)
     found = cluster.request("node4", "stop")
     for _ in range(rounds):
         cluster.round()
@@ -419,7 +421,7 @@ def test_what_a_canceled_maintenance_has_changed_is_remembered_and_undone(
 def test_the_states_of_a_canceled_maintenance_differ() -> None:
     """The test above sees a node that is drained, one that is away, and one that is down."""
     found = {
-        (bool(one.drained), bool(one.away), bool(one.down))
+        (bool(one.drained and one.candidate), bool(one.away), bool(one.down))
         for one in (_differences(_canceled(rounds)) for rounds in range(8))
     }
     assert found >= {(False, False, False), (True, False, False), (True, True, True)}

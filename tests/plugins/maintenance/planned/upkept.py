@@ -31,6 +31,9 @@ INSTANCES = (
 )
 
 
+_ROLES = ("drained", "offline", "master_candidate")
+
+
 class Upkept(Maintained):
     """Five nodes; node1 is the master and empty."""
 
@@ -142,8 +145,9 @@ class Upkept(Maintained):
                 assert self.running_on(node) == []
                 self.reboot(node)
         elif name not in self.instances:
-            if kind == "OP_NODE_SET_PARAMS" and operation.get("drained") is False:
-                self.change(operation["node_name"], drained=False)
+            if kind == "OP_NODE_SET_PARAMS":
+                roles = {one: operation[one] for one in _ROLES if operation.get(one) is not None}
+                self.change(operation["node_name"], **{"master_candidate": False, **roles})
             else:
                 super()._operate(operation)
         else:

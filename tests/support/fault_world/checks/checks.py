@@ -24,7 +24,12 @@ from fault_world.clock import SECOND
 from ganeti_steward.plugins.maintenance.daemon.parts import Round
 from ganeti_steward.plugins.maintenance.engine.transitions import FORGOTTEN
 from ganeti_steward.plugins.maintenance.queue.submit import SUBMISSION_SOURCE
-from ganeti_steward.plugins.model.debts import DRAINED_TAG, HOME_TAG, SHUTDOWN_TAG
+from ganeti_steward.plugins.model.debts import (
+    CANDIDATE_TAG,
+    DRAINED_TAG,
+    HOME_TAG,
+    SHUTDOWN_TAG,
+)
 from ganeti_steward.plugins.model.incident import DEAD, JOB_SOURCE, Incident
 from ganeti_steward.plugins.model.routine import ROUTINE_SOURCE
 
@@ -64,6 +69,8 @@ class Checks:
         """uuids of records that daemons deleted"""
         self._off: dict[str, frozenset[str]] = {}
         """id of a submission -> the nodes without power when it was handed over"""
+        self._candidates: dict[str, frozenset[str]] = {}
+        """id of a submission -> the master candidates that the daemon could see"""
         self._out: dict[str, frozenset[str]] = {}
         """submission -> nodes that were out of service for all that its daemon could know"""
         self.former: dict[str, Row] = {}
@@ -122,7 +129,9 @@ class Checks:
             self._world.narrate(f"submitted job {number}{whose}: {shown(job)}")
             submission = texts(job).get(SUBMISSION_SOURCE, "")
             self._off[submission] = frozenset(self._world.ganeti.off)
-            self._out[submission] = caller.seen.was_out if caller and caller.seen else frozenset()
+            seen = caller.seen if caller else None
+            self._out[submission] = seen.was_out if seen else frozenset()
+            self._candidates[submission] = seen.pool.candidates if seen else frozenset()
         if caller:
             self.jobs.submitted(numbers, jobs, caller)
 
@@ -157,9 +166,16 @@ class Checks:
             return
         row = ganeti.node(self.records[incident]["node_name"])
         # Where it is taken back after the cluster was read, no job can know.
-        known = self._out.get(texts([operation]).get(SUBMISSION_SOURCE, ""), frozenset[str]())
+        submission = texts([operation]).get(SUBMISSION_SOURCE, "")
+        known = self._out.get(submission, frozenset[str]())
         new = operation.get("drained") and row["name"] not in drained | known
         tags, wanted = row["tags"], DRAINED_TAG if new else ""
+        candidate = f"{CANDIDATE_TAG}{row['uuid']}" in tags
+        text = f"{shown([operation])}, and {row['name']} was a candidate"
+        lost = new and row["name"] in self._candidates.get(submission, frozenset[str]())
+        self.require("remembered", not lost or candidate, text)
+        back = operation.get("drained") is False and candidate and row["master_capable"]
+        self.require("remembered", not back or row["master_candidate"], text)
         if name := operation.get("instance_name"):
             one = ganeti.instance(name)
             left = kind in _LEAVING and request["returns"] and one["pnode"] != row["name"]

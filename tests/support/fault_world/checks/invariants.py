@@ -37,7 +37,8 @@ INVARIANTS: Final[Mapping[str, str]] = {
     "rebooted-once": "The daemon reboots a node once for one maintenance.",
     "returned": "A command reboots a node only after this daemon got its report. A node with a "
     "known boot id is back only after a reboot, or by a person's word.",
-    "remembered": "What is drained, shut down or moved away for maintenance has a tag.",
+    "remembered": "What is drained, shut down or moved away for maintenance has a tag. A node that "
+    "was a master candidate is one again when it is taken back.",
     "apart": "No two nodes of an instance are away for maintenance together.",
     "opted-out": "Nothing with the tag maintd:off, or in a group with it, is touched.",
     "paused": "Nothing is submitted while the last tags read have a pause.",

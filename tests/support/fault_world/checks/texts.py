@@ -55,5 +55,5 @@ def shown(job: Sequence[Operation]) -> str:
 
 _SHOWN: Final = frozenset(
     ("instance_name", "node_name", "target_node", "remote_node", "mode", "drained", "offline",
-     "name", "tags", "instances", "node_names", "command")
+     "master_candidate", "name", "tags", "instances", "node_names", "command")
 )  # fmt: skip

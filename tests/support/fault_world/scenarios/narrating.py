@@ -85,8 +85,11 @@ def _why(row: Row) -> str:
     return ""
 
 
-def state_at_end(world: World) -> Iterator[str]:
-    """Incidents, nodes and instances when a scenario is over."""
+def state_at_end(world: World, *, candidates: bool) -> Iterator[str]:
+    """Incidents, nodes and instances when a scenario is over.
+
+    ``candidates``: whether it names those that are master candidates.
+    """
     yield "at the end"
     for uuid, incident in sorted(
         world.checks.incidents.items(), key=lambda item: (item[1].first_seen, item[1].node_name)
@@ -96,6 +99,8 @@ def state_at_end(world: World) -> Iterator[str]:
         words = [word for word in ("drained", "offline") if row[word]] or ["in service"]
         words += ["without power"] if row["name"] in world.ganeti.off else []
         words += ["master"] if row["master"] else []
+        shown = candidates and row["master_candidate"] and not row["master"]
+        words += ["candidate"] if shown else []
         words += [f"tag {tag}" for tag in row["tags"]]
         yield f"  {row['name']}: {', '.join(words)}"
     for row in world.ganeti.instances:

@@ -7,7 +7,7 @@ from typing import Final
 
 from fault_world.clock import SECOND
 from fault_world.faults import Fault
-from fault_world.ganeti import Ganeti
+from fault_world.ganeti import POOL, Ganeti
 from fault_world.scenarios.events import EVENTS
 from fault_world.scenarios.narrating import NarratingChecks, readable, state_at_end
 from fault_world.scenarios.scenario import Scenario
@@ -26,14 +26,14 @@ def narrative(scenario: Scenario) -> tuple[str, ...]:
         for fault in scenario.events:
             world.clock.after(fault.at, partial(_happen, world, fault))
         world.run_until(START + int(scenario.until * SECOND))
-        lines += state_at_end(world)
+        lines += state_at_end(world, candidates=scenario.candidates is not None)
     finally:
         world.end()
     return readable(lines, _names(world))
 
 
 def _ganeti(scenario: Scenario) -> Ganeti:
-    ganeti = Ganeti([one.name for one in scenario.nodes])
+    ganeti = Ganeti([one.name for one in scenario.nodes], scenario.candidates or POOL)
     for node in scenario.nodes:
         row = ganeti.node(node.name)
         row.update(dict.fromkeys(node.flags, True), tags=[*node.tags])

@@ -79,6 +79,8 @@ class Scenario(NamedTuple):
     nodes: tuple[GivenNode, ...]
     volumes: tuple[GivenVolume, ...]
     instances: tuple[GivenInstance, ...]
+    candidates: int | None
+    """master candidates that there should be; None: as usual, and the end does not name them"""
     config: Config
     events: tuple[Fault, ...]
     until: float
@@ -125,6 +127,7 @@ class _Reader:
         """section and key -> value, as TOML"""
         self._events: list[Fault] = []
         self._until, self._seed = _UNTIL, "1"
+        self._candidates: int | None = None
         self._kinds: dict[str, Callable[[list[str]], None]] = {
             "node": self._node,
             "volume": self._volume,
@@ -133,6 +136,7 @@ class _Reader:
             "at": self._at,
             "until": self._until_line,
             "seed": self._seed_line,
+            "candidates": self._candidates_line,
         }
 
     def read(self, text: str) -> Scenario:
@@ -148,9 +152,16 @@ class _Reader:
         nodes, instances = tuple(self._nodes.values()), tuple(self._instances.values())
         volumes = tuple(self._volumes)
         events, expected = tuple(self._events), tuple(lines[end + 1 :])
-        config = self._config()
         return Scenario(
-            nodes, volumes, instances, config, events, self._until, self._seed, expected
+            nodes,
+            volumes,
+            instances,
+            self._candidates,
+            self._config(),
+            events,
+            self._until,
+            self._seed,
+            expected,
         )
 
     def _line(self, number: int, words: list[str]) -> None:
@@ -267,6 +278,12 @@ class _Reader:
         if len(words) != 1:
             raise _Fault("a seed is one word")
         self._seed = words[0]
+
+    def _candidates_line(self, words: list[str]) -> None:
+        text = " ".join(words)
+        if not (text.isascii() and text.isdigit() and 0 < int(text[:9]) < 100):
+            raise _Fault(f"{text or 'nothing'} is no number of candidates from 1 to 99")
+        self._candidates = int(text)
 
 
 def _described(one: GivenInstance, words: Iterator[str]) -> GivenInstance:
