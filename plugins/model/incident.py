@@ -211,6 +211,14 @@ class Maintenance(NamedTuple):
     """since when it cannot go on before a person does something; 0: it can"""
     tag: str = ""
     """a tag of the node that requested it, which is removed at its end; empty: none"""
+    before: str = ""
+    """the repair command of the node that is run before anything is done; empty: none"""
+    after: str = ""
+    """the one that is run before the node is taken back; empty: none"""
+    before_ended: Time = 0
+    """when the first of them has ended well; 0: not yet"""
+    after_ended: Time = 0
+    """when the second of them has ended well; 0: not yet"""
 
 
 def action_severity(action: str) -> int:

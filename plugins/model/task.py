@@ -31,10 +31,15 @@ START: Final = "start"
 STOP: Final = "stop"
 HOME: Final = "home"
 WORK: Final = "work"
+BEFORE: Final = "before"
+AFTER: Final = "after"
 UNDRAIN: Final = "take-back"
 TIDY: Final = "tidy"
 TAG: Final = "tag"
 UNTAG: Final = "untag"
+
+#: Repair commands around the work on a node: each is run once and has to end well.
+AROUND: Final = frozenset({BEFORE, AFTER})
 
 #: Steps for one instance each that only make its move possible.
 PREPARATIONS: Final = frozenset({ACTIVATE, CLEAN_UP, START})

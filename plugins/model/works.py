@@ -8,7 +8,7 @@ from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.model.cluster import Node
 from ganeti_steward.core.model.finding import LIVE_REPAIR, is_name
 from ganeti_steward.plugins.model.incident import MAINTENANCE, Incident, Maintenance
-from ganeti_steward.plugins.model.task import WORK
+from ganeti_steward.plugins.model.task import AFTER, AROUND, BEFORE, WORK
 
 #: An admin does the work, and reports when it is over.
 BY_ADMIN: Final = "none"
@@ -35,6 +35,8 @@ def requested(node: Node, request: Maintenance, now: int, uuid: str, reason: str
     ``now``: ns since the epoch; of several nodes the one with the lowest is taken first.
     """
     wanted = {"choice": request.choice, "returns": request.returns, "work": request.work}
+    around = {BEFORE: request.before, AFTER: request.after}
+    wanted |= {step: command for step, command in around.items() if command}
     made = Incident(
         uuid,
         node.uuid,
@@ -51,19 +53,29 @@ def requested(node: Node, request: Maintenance, now: int, uuid: str, reason: str
     return made._replace(tag=made.ready_tag)
 
 
-def command_object(incident: Incident, command: str) -> bytes:
-    """The diagnose object that requests the repair command of a maintenance from an agent.
+def command_object(incident: Incident, command: str, step: str) -> bytes:
+    """The diagnose object that requests a repair command of a maintenance from an agent.
 
-    It differs for each maintenance, so that no agent takes one for the other.
+    It differs for each maintenance and step, so that no agent takes one for the other.
     """
     wanted = {"status": LIVE_REPAIR, "command": command, "maintenance": incident.uuid}
-    return canonical(wanted)
+    return canonical({**wanted, "step": step} if step in AROUND else wanted)
 
 
 def work_began(incident: Incident) -> int:
     """When the work on the node was handed over, ns since the epoch; 0: not yet."""
     begun = incident.maintenance.begun if incident.maintenance else 0
     return begun or next((one.at for one in incident.open if one.step == WORK), 0)
+
+
+def failed_around(step: str, node: str) -> str:
+    """What it means, and what to do, when the command before or after the work has failed."""
+    if step == BEFORE:
+        return f"nothing has left {node}, and it is as it was"
+    return (
+        f"{node} is not taken back, and what has left it stays away; when it is in order: "
+        f"gnt-steward maintenance done {node}"
+    )
 
 
 def take_back_by_hand(node: str) -> str:

@@ -293,7 +293,7 @@ class CarryOut:
         # The agent gets all of the object, of which the record may have a part.
         original = found.original if isinstance(found, Reported) else incident.original
         if incident.maintenance:
-            original = command_object(incident, command)
+            original = command_object(incident, command, one.task.step)
         self._agents.start(node, one.submission, command, original)
         self.started.append(one)
 

@@ -32,7 +32,7 @@ class Recent(NamedTuple):
     """
 
     commands: Mapping[str, int] = MappingProxyType({})
-    """uuid of a node and `object_id`, with a blank -> when its repair command was begun last, ns"""
+    """`command_key` of the ledger -> when its repair command was begun last, ns"""
     opened: Mapping[str, tuple[tuple[int, str], ...]] = MappingProxyType({})
     """uuid of a node and action, with a blank -> when its incidents of the last day were opened
     (ns), each with its `object_id`, the latest last"""

@@ -11,10 +11,16 @@ from ganeti_steward.plugins.maintenance.engine.brake_case import command_ends
 from ganeti_steward.plugins.maintenance.engine.decision import NEVER_CAME, NOT_KNOWN, UNCERTAIN
 from ganeti_steward.plugins.maintenance.engine.ledger import Ledger, command_key
 from ganeti_steward.plugins.maintenance.engine.transitions import Event
-from ganeti_steward.plugins.maintenance.engine.work import never_came, power_cycle_fault, work_ended
+from ganeti_steward.plugins.maintenance.engine.work import (
+    around_ended,
+    never_came,
+    power_cycle_fault,
+    work_ended,
+)
 from ganeti_steward.plugins.model.incident import Incident, Submission, action_severity
 from ganeti_steward.plugins.model.task import (
     AFTERWARDS,
+    AROUND,
     COMMAND,
     POWER_OFF,
     POWER_STATUS,
@@ -69,7 +75,7 @@ def apply_ends(ledger: Ledger) -> None:
         for submission in incident.open:
             if submission.command:
                 # Others may delete the record meanwhile.
-                ledger.commands[command_key(incident)] = submission.at
+                ledger.commands[command_key(incident, submission.step)] = submission.at
             _look_at(ledger, incident.uuid, submission)
 
 
@@ -97,7 +103,7 @@ def _command(ledger: Ledger, uuid: str, submission: Submission) -> None:
         ledger.hold(uuid, "lookup", result.text, since=submission.at, until=until)
         return
     if result.state == NEVER_CAME:
-        ledger.commands.pop(command_key(ledger.incidents[uuid]), None)
+        ledger.commands.pop(command_key(ledger.incidents[uuid], submission.step), None)
         _recovered(ledger, uuid, submission, ())
         return
     _close(ledger, uuid, submission)
@@ -105,6 +111,8 @@ def _command(ledger: Ledger, uuid: str, submission: Submission) -> None:
     if submission.step == WORK:
         done = result.ok or result.state == UNCERTAIN
         work_ended(ledger, uuid, submission, "" if done else reason)
+    elif submission.step in AROUND:
+        around_ended(ledger, uuid, submission, "" if result.ok else reason)
     elif result.ok:
         complete(ledger, uuid, reason)
     else:

@@ -10,20 +10,25 @@ from ganeti_steward.plugins.maintenance.engine.copies import old_copies, seen_no
 from ganeti_steward.plugins.maintenance.engine.decision import Change, Inputs, Recent, Started
 from ganeti_steward.plugins.maintenance.engine.transitions import OBSERVED, Event, apply
 from ganeti_steward.plugins.model.incident import ACTIONS, Incident
-from ganeti_steward.plugins.model.task import Held
+from ganeti_steward.plugins.model.task import AROUND, Held
 from ganeti_steward.plugins.model.world import World
 
 
-def command_key(incident: Incident) -> str:
-    """By what `Recent` remembers the repair command of an incident."""
-    return f"{incident.node} {incident.object_id}"
+def command_key(incident: Incident, step: str) -> str:
+    """By what `Recent` remembers the repair command of a step of an incident."""
+    key = f"{incident.node} {incident.object_id}"
+    return f"{key} {step}" if step in AROUND else key
 
 
 def with_commands(
     recent: Recent, started: Iterable[Started], incidents: Mapping[str, Incident], now: int
 ) -> Recent:
     """What is remembered, with the repair commands that were handed over ``now`` (ns)."""
-    begun = {command_key(incidents[one.incident]): now for one in started if one.task.command}
+    begun = {
+        command_key(incidents[one.incident], one.task.step): now
+        for one in started
+        if one.task.command
+    }
     return recent._replace(commands={**recent.commands, **begun})
 
 

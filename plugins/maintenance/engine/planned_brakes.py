@@ -76,10 +76,13 @@ def apart(case: RepairCase) -> Held | None:
 def not_polled(case: RepairCase) -> Held | None:
     """No work begins on a node whose boot is not known, though its agent may know it.
 
-    A reboot that is faster than a poll would not be noticed.
+    A reboot that is faster than a poll would not be noticed.  And an agent that does not report
+    runs no command.
     """
     task = case.next
-    if not (case.incident.maintenance and isinstance(task, Task) and task.step == WORK):
+    if not (case.incident.maintenance and isinstance(task, Task)):
+        return None
+    if not (task.step == WORK or task.command):
         return None
     found, name = case.world.observations.get(case.incident.node), case.node.name
     if found is None:

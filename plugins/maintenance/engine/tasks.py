@@ -9,7 +9,7 @@ from uuid import NAMESPACE_URL, uuid5
 
 from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.model.cluster import Node
-from ganeti_steward.plugins.maintenance.config import OBSERVE
+from ganeti_steward.plugins.maintenance.config import DRAINED, OBSERVE
 from ganeti_steward.plugins.maintenance.effects import Effects, effects_of, with_power_cycle
 from ganeti_steward.plugins.maintenance.engine.brake_case import Brake, RepairCase, command_ends
 from ganeti_steward.plugins.maintenance.engine.brakes import (
@@ -30,9 +30,11 @@ from ganeti_steward.plugins.maintenance.engine.transitions import Event
 from ganeti_steward.plugins.maintenance.engine.work import with_boot
 from ganeti_steward.plugins.model.debts import debts_of
 from ganeti_steward.plugins.model.incident import Incident, Submission
-from ganeti_steward.plugins.model.operations import remove_tags, set_tags
+from ganeti_steward.plugins.model.operations import remove_tags, set_role, set_tags
 from ganeti_steward.plugins.model.task import (
+    AFTER,
     AFTERWARDS,
+    BEFORE,
     BLOCKED,
     GIVEN_BACK,
     READY,
@@ -170,20 +172,24 @@ class Tasks:
             config=ledger.config,
             utc_offset=ledger.inputs.utc_offset,
             seen=ledger.seen,
-            commanded=ledger.commands.get(command_key(incident), 0),
         )
 
     def _planned(self, case: RepairCase, plan: Task | Done | Failed) -> RepairCase:
         """With what is to be done, and what that does to nodes and instances."""
-        return replace(case, next=plan, effects=self._effects(case, plan))
+        step = plan.step if isinstance(plan, Task) else ""
+        commanded = self._ledger.commands.get(command_key(case.incident, step), 0)
+        return replace(case, next=plan, effects=self._effects(case, plan), commanded=commanded)
 
     def _effects(self, case: RepairCase, plan: Task | Done | Failed) -> Effects:
         if not isinstance(plan, Task):
             return Effects()
-        effects = effects_of(plan.jobs, self._facts)
-        if plan.command and case.incident.maintenance:
-            return with_power_cycle(effects, case.node.name, self._facts)
-        return effects
+        effects, request = effects_of(plan.jobs, self._facts), case.incident.maintenance
+        if not (plan.command and request) or (plan.step, plan.command) == (AFTER, request.after):
+            return effects
+        if (plan.step, plan.command) == (BEFORE, request.before):
+            # It is run only where the node may be drained next.
+            return effects_of([[set_role(case.node.name, DRAINED)]], self._facts)
+        return with_power_cycle(effects, case.node.name, self._facts)
 
     def _plan(self, incident: Incident, node: Node) -> None:
         case = self._case(incident, node)

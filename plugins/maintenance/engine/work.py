@@ -17,7 +17,8 @@ from ganeti_steward.plugins.maintenance.engine.decision import (
 from ganeti_steward.plugins.maintenance.engine.ledger import Ledger
 from ganeti_steward.plugins.maintenance.engine.transitions import Event
 from ganeti_steward.plugins.model.incident import Incident, Maintenance, Submission
-from ganeti_steward.plugins.model.works import take_back_by_hand, work_began
+from ganeti_steward.plugins.model.task import BEFORE
+from ganeti_steward.plugins.model.works import failed_around, take_back_by_hand, work_began
 from ganeti_steward.plugins.model.world import Reported, World
 
 _SECOND: Final = 10**9
@@ -48,6 +49,25 @@ def work_ended(ledger: Ledger, uuid: str, submission: Submission, fault: str) ->
     if fault:
         reason = f"{fault}; {take_back_by_hand(incident.node_name)}"
         ledger.happen(uuid, Event.FAILURE, reason)
+
+
+def around_ended(ledger: Ledger, uuid: str, submission: Submission, fault: str) -> None:
+    """The command before or after the work has ended; ``fault``: why it has not ended well.
+
+    Where it is not known how it ended, it has not ended well.
+    """
+    incident = ledger.incidents[uuid]
+    if fault:
+        advice = failed_around(submission.step, incident.node_name)
+        ledger.happen(uuid, Event.FAILURE, f"{fault}; {advice}")
+    elif request := incident.maintenance:
+        before = submission.step == BEFORE
+        ended = (
+            request._replace(before_ended=ledger.now)
+            if before
+            else request._replace(after_ended=ledger.now)
+        )
+        ledger.update(incident._replace(maintenance=ended))
 
 
 def never_came(ledger: Ledger, uuid: str, result: CommandResult) -> CommandResult:

@@ -22,6 +22,7 @@ from ganeti_steward.plugins.maintenance.repairs.maintenance_case import (
     fails,
     for_each,
     leaves_by,
+    runs,
     set_offline,
     taken_back,
     wait_for_sync,
@@ -75,6 +76,8 @@ def _next(case: MaintenanceCase) -> task.Plan:
     plan = _emptying(case) or _copying(case) or _ready(case)
     if isinstance(plan, task.Wait) and plan.mark == task.BLOCKED:
         return _blocked(case, plan)
+    if case.request.before and not case.request.before_ended:
+        return runs(case, task.BEFORE, case.request.before, " before anything leaves it")
     if not (case.incident.state.begun and case.node.drained):
         return _drain(case)
     return plan
@@ -253,8 +256,7 @@ def _work(case: MaintenanceCase) -> task.Plan:
     if not command:
         advice = works.take_back_by_hand(case.name)
         return task.Failed(f"{case.request.work!a} is no work; {advice}")
-    nodes, reason = frozenset({case.name}), f"run {command} on {case.name}: {why}"
-    return task.Task(task.WORK, nodes, frozenset(), reason, command=command)
+    return runs(case, task.WORK, command, f": {why}")
 
 
 def _working(case: MaintenanceCase) -> task.Wait:

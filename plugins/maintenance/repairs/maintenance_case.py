@@ -84,6 +84,12 @@ def taken_back(case: MaintenanceCase, why: str) -> task.Task:
     return case.on_node(task.UNDRAIN, f"take {case.name} back{again}: {why}", job)
 
 
+def runs(case: MaintenanceCase, step: str, command: str, when: str) -> task.Task:
+    """Have the agent of the node run a repair command; ``when``: the end of the reason."""
+    reason = f"run {command} on {case.name}{when}"
+    return task.Task(step, frozenset({case.name}), frozenset(), reason, command=command)
+
+
 def set_offline(case: MaintenanceCase, so: str) -> task.Wait:
     """A person has set the node offline, so Ganeti does not ask whether it answers."""
     back = f"gnt-node modify --offline no {case.name}"

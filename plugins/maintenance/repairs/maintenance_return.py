@@ -12,6 +12,7 @@ from ganeti_steward.plugins.maintenance.repairs.maintenance_case import (
     fails,
     for_each,
     leaves_by,
+    runs,
     set_offline,
     taken_back,
     wait_for_sync,
@@ -45,6 +46,8 @@ def returning(case: MaintenanceCase) -> task.Plan | None:
         return task.Wait(f"{case.name} reports {report.status}")
     if found := _connected(case):
         return found
+    if case.request.after and not case.request.after_ended:
+        return runs(case, task.AFTER, case.request.after, " before it is taken back")
     if case.node.drained and not case.request.drained:
         return taken_back(case, "it answers, and all copies are in sync")
     if not case.node.drained and case.role_tags:

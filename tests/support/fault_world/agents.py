@@ -92,7 +92,8 @@ class Agent:
         if submission in self._known:
             raise AgentRefused(f"the command with id {submission} was run already")
         data = world.ganeti.reports.get(self._node, _HEALTHY)
-        maintenance = str(json.loads(original).get("maintenance", ""))
+        given = json.loads(original)
+        maintenance, step = str(given.get("maintenance", "")), str(given.get("step", ""))
         if not maintenance and (
             data.get("command") != command or canonical_object(data) != original
         ):
@@ -108,11 +109,14 @@ class Agent:
         seconds = world.draw("command").choice((1.0, 5.0, 30.0, 300.0))
         if world.faults.of_command() == "hang":
             seconds = _HANGS
-        world.clock.after(seconds, lambda: self._ended(submission, maintenance))
+        world.clock.after(seconds, lambda: self._ended(submission, maintenance, step))
         return seconds
 
-    def _ended(self, submission: str, maintenance: str) -> None:
-        """``maintenance``: uuid of that for which the command reboots the node; empty: none."""
+    def _ended(self, submission: str, maintenance: str, step: str) -> None:
+        """``maintenance``: uuid of that for which the command reboots the node; empty: none.
+
+        ``step``: of a command before or after that, which does not.
+        """
         state = self._known.get(submission)
         if state is None or state.state != RUNNING:
             return
@@ -122,7 +126,9 @@ class Agent:
         self._known[submission] = state._replace(state=ENDED, outcome=outcome)
         if good:
             self._good.add(submission)
-        if good and maintenance:
+        if step:
+            self._world.checks.around.ended(maintenance, step, good=good)
+        elif good and maintenance:
             # Most such commands end with the node, and some before.
             late = self._world.draw("reboot").random() < 0.3
             if not late:

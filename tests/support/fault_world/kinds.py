@@ -34,7 +34,13 @@ _ILL: Final = ("evacuate", "evacuate", "evacuate-failover", "live-repair", hardw
 _JUMPS: Final = ("-86400", "-3600", "-30", "-2", "2", "30", "3600", "86400")
 #: All of them, and none is done.
 _NEVER: Final = "1,never"
-_REQUESTS: Final = ("stop", "refuse", "stop,power", "refuse,command:reboot")
+_REQUESTS: Final = (
+    "stop",
+    "refuse",
+    "stop,power",
+    "refuse,command:reboot",
+    "stop,before:silence,after:burn-in",
+)
 _TAGS: Final = (CANCEL_TAG, FENCE_TAG, STOPPED_TAG, OPT_OUT_TAG)
 
 KINDS: Final[Mapping[str, Kind]] = {

@@ -19,6 +19,7 @@ from ganeti_steward.core.commands.configuration import configuration
 from ganeti_steward.core.commands.manual import add_subcommand, add_subcommands, describe
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
 from ganeti_steward.core.json_reader import counted
+from ganeti_steward.core.model.finding import is_name
 from ganeti_steward.plugins.maintenance.cli import forecasts
 from ganeti_steward.plugins.maintenance.cli.cluster import (
     add_submit_option,
@@ -107,6 +108,12 @@ def _finish_request(one: argparse.ArgumentParser) -> None:
     )
     one.add_argument("--work", type=_work, default=BY_ADMIN, metavar="WORK", help=text)
     text = (
+        "a repair command of the node's agent, run before anything else is done; it has to end well"
+    )
+    one.add_argument("--before", type=_command, metavar="NAME", help=text)
+    text = "one that is run when the work is over, before the node is taken back; the same"
+    one.add_argument("--after", type=_command, metavar="NAME", help=text)
+    text = (
         "the master too: it comes last, and waits until another node is the master "
         "(gnt-cluster master-failover there)"
     )
@@ -143,6 +150,12 @@ def _deadline(text: str) -> int:
             f"{text!a} is not a time to come, such as 06:00, Sat 06:00 or 2026-12-05 06:00"
         )
     return int(at.timestamp()) * 10**9
+
+
+def _command(text: str) -> str:
+    if not is_name(text):
+        raise argparse.ArgumentTypeError(f"{text!a} is not a command name")
+    return text
 
 
 def _tag(text: str) -> str:

@@ -48,6 +48,8 @@ FIELDS: Final = {
     "returns": "Returns",
     "full": "Full",
     "work": "Work",
+    "before": "Before",
+    "after": "After",
     "ran": "Instances",
     "requested": "Requested",
     "changed": "Changed",
@@ -125,6 +127,8 @@ def wanted(options: argparse.Namespace, choice: str) -> Maintenance:
         at_once=at_once,
         full=options.full,
         tag=getattr(options, "remove_tag", None) or "",
+        before=getattr(options, "before", None) or "",
+        after=getattr(options, "after", None) or "",
     )
 
 
@@ -177,6 +181,8 @@ def row_of(
         "returns": request.returns,
         "full": request.full,
         "work": request.work,
+        "before": request.before or "-",
+        "after": request.after or "-",
         "ran": request.ran,
         "requested": local_time(incident.first_seen),
         "changed": local_time(incident.changed),

@@ -98,6 +98,21 @@ def test_what_does_the_work(call: Caller, cluster: Cluster) -> None:
     assert cluster.incidents[1].maintenance == Maintenance("refuse", at_once=2)
 
 
+def test_the_commands_around_it(call: Caller, cluster: Cluster) -> None:
+    done = call("start", "n2", "--before", "silence", "--after", "burn-in")
+    assert done.status == 0, done.err
+    (found,) = cluster.incidents
+    assert found.maintenance == Maintenance("refuse", before="silence", after="burn-in")
+    assert call(*LIST, "before,after").out == "silence|burn-in\n"
+    shown = call("show", "n2").out
+    assert "Before: silence\nAfter: burn-in\n" in shown
+    assert '"before": "silence"' in shown
+    for option in ("--before", "--after"):
+        for wrong in ("", "../sh", "a b"):
+            done = call("start", "n4", option, wrong)
+            assert (done.status, f"{wrong!a} is not a command name" in done.err) == (2, True)
+
+
 def test_power_needs_an_out_of_band_program(call: Caller, cluster: Cluster) -> None:
     """Of each node, or nothing is requested."""
     params = cluster.ganeti.node("n2.test")["ndparams"]

@@ -77,10 +77,15 @@ class Upkept(Maintained):
         work: str = "none",
         full: bool = False,
         tag: str = "",
+        before: str = "",
+        after: str = "",
     ) -> Incident:
         """What ``gnt-steward maintenance start`` writes."""
         self.now += 1
         uuid = f"uuid-{name}-{self.now}"
+        request = Maintenance(
+            choice, returns, work=work, full=full, tag=tag, before=before, after=after
+        )
         made = Incident(
             uuid,
             f"uuid-{name}",
@@ -91,7 +96,7 @@ class Upkept(Maintained):
             observed_since=self.now,
             changed=self.now,
             progressed=self.now,
-            maintenance=Maintenance(choice, returns, work=work, full=full, tag=tag),
+            maintenance=request,
         )
         self.records[uuid] = made._replace(tag=made.ready_tag)
         return made

@@ -26,6 +26,8 @@ from ganeti_steward.plugins.model.incident import (
     Incident,
     Maintenance,
 )
+from ganeti_steward.plugins.model.task import AFTER, AROUND, BEFORE
+from ganeti_steward.plugins.model.works import BY_ADMIN
 
 if TYPE_CHECKING:
     from fault_world.faults import Fault
@@ -150,26 +152,41 @@ def maintenance_requested(world: World, fault: Fault) -> None:
     node, now = _node(world, fault.subject), world.clock_of(world.ganeti.master)
     if node is None or node["master"] or node["offline"] or _maintained(world, node["name"]):
         return
-    choice, _, work = fault.detail.removesuffix(",full").partition(",")
+    request = _request(fault.detail)
     uuid = str(uuid5(NAMESPACE_DNS, f"maintenance of {node['name']} at {fault.at}"))
     incident = Incident(
         uuid,
         node["uuid"],
         node["name"],
-        canonical({"status": MAINTENANCE}),
+        canonical({"status": MAINTENANCE, "uuid": uuid}),
         MAINTENANCE,
         tag=f"{READY_TAG}{uuid}",
         first_seen=now,
         observed_since=now,
         changed=now,
         progressed=now,
-        maintenance=Maintenance(choice, work=work or "none", full=fault.detail.endswith(",full")),
+        maintenance=request,
     )
     world.checks.requested.add(uuid)
     _write(world, sign_record(incident, Stamp(1, world.luxid.queue.last), KEY).text, uuid)
     world.checks.foreign.kept(world.luxid.filters[uuid])
-    if not work:
+    if request.work == BY_ADMIN:
         world.clock.after(60, partial(_work, world, uuid, fault))
+
+
+def _request(detail: str) -> Maintenance:
+    """What is requested: a choice, and after commas what else there is."""
+    choice, *words = detail.split(",")
+    pairs = (word.partition(":") for word in words)
+    named = {name: rest for name, colon, rest in pairs if colon and name in AROUND}
+    work = [word for word in words if word != "full" and word.partition(":")[0] not in AROUND]
+    return Maintenance(
+        choice,
+        work=work[0] if work else BY_ADMIN,
+        full="full" in words,
+        before=named.get(BEFORE, ""),
+        after=named.get(AFTER, ""),
+    )
 
 
 def _maintained(world: World, node: str) -> bool:

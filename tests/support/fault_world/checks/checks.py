@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fault_world.checks.answers import NONE
+from fault_world.checks.around import Around
 from fault_world.checks.begun import Begun, Waits
 from fault_world.checks.canceled import Canceled
 from fault_world.checks.effects import changes
@@ -52,6 +53,7 @@ class Checks:
         self.jobs, self.reported = Jobs(world, self.require), Reports(world, self.require)
         self.foreign = Foreign(world, self.require)
         self.reboots = Reboots(world, self.require)
+        self.around = Around(world, self.require)
         self.canceled = Canceled(world, self.require)
         self.waits = Waits(world, self.require)
         self.begun, self.results = Begun(world, self.require), Results(world, self.require)
@@ -176,6 +178,7 @@ class Checks:
         self.require("remembered", not lost or candidate, text)
         back = operation.get("drained") is False and candidate and row["master_capable"]
         self.require("remembered", not back or row["master_candidate"], text)
+        self.around.done(incident, request, operation)
         if name := operation.get("instance_name"):
             one = ganeti.instance(name)
             left = kind in _LEAVING and request["returns"] and one["pnode"] != row["name"]
@@ -200,9 +203,13 @@ class Checks:
 
     def command_requested(self, daemon: Daemon, node: str, original: bytes) -> None:
         """A daemon requests a repair command."""
-        if "maintenance" in json.loads(original):
-            self.reboots.requested(node, daemon.seen)
+        given = json.loads(original)
+        if "maintenance" in given:
             known = bool(daemon.answers.observed.get(node, NONE).object)
+            if step := given.get("step"):
+                self.around.requested(given["maintenance"], step, known=known)
+                return
+            self.reboots.requested(node, daemon.seen)
             text = f"{node} is to be rebooted by a daemon that has no report of it"
             self.require("returned", known, text)
             return

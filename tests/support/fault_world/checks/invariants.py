@@ -39,6 +39,8 @@ INVARIANTS: Final[Mapping[str, str]] = {
     "known boot id is back only after a reboot, or by a person's word.",
     "remembered": "What is drained, shut down or moved away for maintenance has a tag. A node that "
     "was a master candidate is one again when it is taken back.",
+    "around": "The command before a maintenance ends well before anything is done, the one after "
+    "it before the node is taken back. Neither runs again after that.",
     "apart": "No two nodes of an instance are away for maintenance together.",
     "opted-out": "Nothing with the tag maintd:off, or in a group with it, is touched.",
     "paused": "Nothing is submitted while the last tags read have a pause.",
