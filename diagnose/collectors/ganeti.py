@@ -10,15 +10,18 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from functools import cache, partial
 from typing import Annotated, Any, Final, NamedTuple
 
 import orjson
 
 from ganeti_steward.core import hookimpl
+from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.ganeti.this_node import DATA, full_name
 from ganeti_steward.core.json_reader import printable
 from ganeti_steward.core.model.finding import LIVE_REPAIR, SUSPECT, CheckResult, NotApplicable
+from ganeti_steward.diagnose.collectors.shared.hypervisor import hypervisor
 from ganeti_steward.diagnose.collectors.shared.reading import (
     MissingData,
     listed,
@@ -38,7 +41,7 @@ from ganeti_steward.diagnose.collectors.shared.results import (
 )
 from ganeti_steward.diagnose.collectors.shared.thresholds import Configured, Figure, Repair, Status
 from ganeti_steward.diagnose.config.sections import subset
-from ganeti_steward.diagnose.model.machine import Machine
+from ganeti_steward.diagnose.model.machine import HYPERVISOR, Machine
 
 NAME: Final = "ganeti"
 
@@ -146,6 +149,9 @@ class Collector(Configured[Settings]):
             yield from self._checked("ssconf", partial(self._differing, machine, nodes))
         if _uses_kvm(machine, node):
             yield from self._checked("kvm", partial(self._kvm, machine))
+            # The node's health does not depend on it.
+            with suppress(OSError):
+                machine.remember(HYPERVISOR, canonical(hypervisor(machine)))
 
     def _checked(self, part: str, check: Callable[[], Iterable[Fault]]) -> Iterator[CheckResult]:
         """The results of one part; unknown where it cannot be read."""

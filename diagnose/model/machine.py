@@ -13,6 +13,8 @@ from ganeti_steward.core.process.following import Ended
 
 #: What the collector of LVM keeps for the report of the same run: name -> total and free MiB.
 VOLUME_GROUPS: Final = "volume-groups"
+#: What the collector of Ganeti keeps for the report of the same run of a node with KVM.
+HYPERVISOR: Final = "hypervisor"
 
 
 class Space(NamedTuple):

@@ -22,7 +22,7 @@ from ganeti_steward.core.version import VERSION
 from ganeti_steward.core.whole_files import write_file
 from ganeti_steward.diagnose.model.budget import within_list
 from ganeti_steward.diagnose.model.diagnosis import ITSELF, Diagnosis
-from ganeti_steward.diagnose.model.machine import VOLUME_GROUPS, Machine
+from ganeti_steward.diagnose.model.machine import Machine
 from ganeti_steward.diagnose.run.files import REPORT
 
 #: Of the report's data.
@@ -82,10 +82,13 @@ def _address(words: str) -> str:
     return str(getattr(address, "ipv4_mapped", None) or address)
 
 
-def volume_groups(machine: Machine) -> dict[str, Any] | None:
-    """Name -> total and free MiB, as the collector of LVM has kept them; None where it has not."""
+def kept_section(machine: Machine, name: str) -> dict[str, Any] | None:
+    """A section of the report as its collector has kept it; None where it has not.
+
+    ``name``: `VOLUME_GROUPS` or `HYPERVISOR`.
+    """
     try:
-        found = load_json(machine.recalled(VOLUME_GROUPS))
+        found = load_json(machine.recalled(name))
     except (OSError, ValueError):
         return None
     return found if isinstance(found, dict) else None

@@ -18,7 +18,7 @@ from ganeti_steward.diagnose.config.sections import Diagnose
 from ganeti_steward.diagnose.model.budget import within_budget
 from ganeti_steward.diagnose.model.diagnosis import ITSELF, Diagnosis, Several, diagnosis
 from ganeti_steward.diagnose.model.hysteresis import RunCounts, RunState, Update, update
-from ganeti_steward.diagnose.model.machine import VOLUME_GROUPS
+from ganeti_steward.diagnose.model.machine import HYPERVISOR, VOLUME_GROUPS
 from ganeti_steward.diagnose.run.files import Busy, locked, prepare_directory
 from ganeti_steward.diagnose.run.gathering import SourceRun, gather
 from ganeti_steward.diagnose.run.load import load
@@ -27,8 +27,8 @@ from ganeti_steward.diagnose.run.reboot import reboot
 from ganeti_steward.diagnose.run.report import (
     boot_id,
     drbd_peers,
+    kept_section,
     report,
-    volume_groups,
     write_report,
 )
 from ganeti_steward.diagnose.run.state_file import (
@@ -75,8 +75,12 @@ def diagnose_node(
         kept = read_state(settings.directory) if trusted else Kept(RunState(lost=keep))
         left = read_stuck(settings.directory) if trusted else {}
         machine = LocalMachine(0, settings.directory)
-        # What an earlier run has found of them is not of this one.
-        fresh = usable and _keep(partial(machine.forget, VOLUME_GROUPS))
+        # What an earlier run has found is not of this one.
+        fresh = [
+            name
+            for name in (HYPERVISOR, VOLUME_GROUPS)
+            if usable and _keep(partial(machine.forget, name))
+        ]
         try:
             source_runs = gather(
                 sources, left, parallel=settings.parallel, limit=settings.run_time_limit
@@ -95,16 +99,17 @@ def diagnose_node(
         notes += [kept.note, note]
         several = Several(settings.several_command, settings.several_status)
         found = _with_notes(diagnosis(results, outcome, several), notes)
-        groups = volume_groups(machine) if fresh else None
+        kept_now = {name: kept_section(machine, name) for name in fresh}
         boot, keeping = boot_id(), machine if usable else LocalMachine(0, "")
         # Of this moment, so last: sources may have taken minutes.
         sections = {
             "daemon": daemon(),
             "drbd_peers": drbd_peers(),
+            "hypervisor": kept_now.get(HYPERVISOR),
             "load": load(keeping, boot, time.monotonic()),
             "reboot": reboot(machine),
             "unreached": unreached(),
-            "volume_groups": groups,
+            "volume_groups": kept_now.get(VOLUME_GROUPS),
         }
         content = report(found, node(), now(), boot, sections)
         if usable:

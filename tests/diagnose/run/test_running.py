@@ -291,6 +291,7 @@ def test_report(disk: Site) -> None:
         "node_name": "node1.example.com",
         "daemon": {},
         "drbd_peers": [],
+        "hypervisor": None,
         "load": run.report["load"],
         "reboot": run.report["reboot"],
         "unreached": None,
@@ -320,37 +321,39 @@ def steward_diagnose(machine):
     path = os.path.dirname(__file__) + "/groups"
     if os.path.exists(path):
         with open(path, "rb") as file:
-            machine.remember("volume-groups", file.read())
+            machine.remember(NAME, file.read())
     yield Finding("groups", "Ok")
 """
 
 
-def test_volume_groups_of_this_run_only(
-    site: Site, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("name", ["volume-groups", "hypervisor"])
+def test_what_a_collector_keeps_is_of_this_run_only(
+    name: str, site: Site, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    site.plugin("groups", GROUPS)
+    site.plugin("groups", GROUPS.replace("NAME", repr(name)))
+    section = name.replace("-", "_")
     site.configure("groups")
     site.machine = partial(this_machine, directory=str(site.directory))
     file = site.modules / "groups"
-    assert site.run().report["volume_groups"] is None
+    assert site.run().report[section] is None
     file.write_text('{"xenvg": [900, 300]}')
-    assert site.run().report["volume_groups"] == {"xenvg": [900, 300]}
+    assert site.run().report[section] == {"xenvg": [900, 300]}
     written = json.loads((site.directory / "report.json").read_text())
-    assert written["volume_groups"] == {"xenvg": [900, 300]}
+    assert written[section] == {"xenvg": [900, 300]}
     for content in ("", "[]", "{", "7"):
         file.write_text(content)
-        assert site.run().report["volume_groups"] is None
+        assert site.run().report[section] is None
     file.write_text("{}")
-    assert site.run().report["volume_groups"] == {}
+    assert site.run().report[section] == {}
     # The next run does not find them, nor does one that cannot take away those of before.
     file.unlink()
-    assert site.run().report["volume_groups"] is None
-    (site.directory / "kept-volume-groups").write_text('{"xenvg": [900, 300]}')
-    assert site.run(keep=False).report["volume_groups"] is None
+    assert site.run().report[section] is None
+    (site.directory / f"kept-{name}").write_text('{"xenvg": [900, 300]}')
+    assert site.run(keep=False).report[section] is None
 
     def refused(self: LocalMachine, name: str) -> None:
         raise OSError(30, "Read-only file system")
 
     monkeypatch.setattr(LocalMachine, "forget", refused)
-    assert site.run().report["volume_groups"] is None
+    assert site.run().report[section] is None
     assert "not kept: [Errno 30] Read-only file system" in caplog.text
