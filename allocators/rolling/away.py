@@ -232,14 +232,18 @@ class Away(NamedTuple):
         return load.changed(Placed(member, target))
 
     def _place(self, load: Load, member: Member, gone: list[int], *, tight: bool) -> Placed:
-        """Where most memory is left, on suspect nodes last; ``tight``: where least is."""
+        """Where most memory is left; ``tight``: where least is.
+
+        Suspect nodes are used last, and before them those that trouble the migration.
+        """
         room = self.fleet.state.now[quantity.UNALLOCATED] - load.memory
         may = self.fleet.allowed(member).copy()
         may[gone] = False
         may &= ~load.full(self.fleet, member)
         fits = may & load.fits(self.fleet, member)
-        well = fits & ~self.fleet.state.frame.suspect
-        targets = np.flatnonzero(well if well.any() else fits)
+        for worse in (self.fleet.state.frame.suspect, self.fleet.troubled(member)):
+            fits = well if (well := fits & ~worse).any() else fits
+        targets = np.flatnonzero(fits)
         if not len(targets):
             raise _NoRoom(obstacles.no_place(self.fleet, member, may, room))
         rooms = room[targets]

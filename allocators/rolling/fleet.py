@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from ganeti_steward.allocators.rolling.hypervisors import NOT_REPORTED, Hypervisors
 from ganeti_steward.allocators.rules.candidates import terms_of
 from ganeti_steward.allocators.state.load import load
 from ganeti_steward.core.model.cluster import EXTERNALLY_MIRRORED, INTERNALLY_MIRRORED
@@ -89,9 +90,10 @@ class Fleet:
         choice: str = REFUSE,
         site_rules: SiteRules | None = None,
         kvm_memory: int = 0,
+        hypervisors: Hypervisors = NOT_REPORTED,
     ) -> None:
         """``choice``: one of `CHOICES`; ``kvm_memory``: as of `load`."""
-        self.cluster, self.choice = cluster, choice
+        self.cluster, self.choice, self._hypervisors = cluster, choice, hypervisors
         self.state: State = load(cluster, None, kvm_memory)
         self.vcpu_limit = self.state.frame.vcpu_limit
         """nodes: number of vcpus it may have in use"""
@@ -118,6 +120,13 @@ class Fleet:
         found = self._allowed.get(member.name)
         if found is None:
             found = self._allowed[member.name] = self._allow(member)
+        return found
+
+    def troubled(self, member: Member) -> Mask:
+        """nodes: whose QEMU or CPU is not right for its migration, as far as that is known."""
+        trouble, found = self._hypervisors.trouble, np.zeros(self.size, np.bool_)
+        if member.how == MIGRATE and self._hypervisors.nodes:
+            found[:] = [trouble(member.name, one.name) is not None for one in self.cluster.nodes]
         return found
 
     def _allow(self, member: Member) -> Mask:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ganeti_steward.allocators.rolling.away import Away, Shortage
 from ganeti_steward.allocators.rolling.copies import CopiesLeft, Copy, copies_leave, with_copies
-from ganeti_steward.allocators.rolling.fleet import REFUSE, SHUT_DOWN, Fleet
+from ganeti_steward.allocators.rolling.fleet import MIGRATE, REFUSE, SHUT_DOWN, Fleet
+from ganeti_steward.allocators.rolling.hypervisors import NOT_REPORTED, Hypervisors, Trouble
 from ganeti_steward.allocators.rolling.obstacles import NodeObstacle, no_copy
 from ganeti_steward.allocators.rolling.rounds import EFFORT, FoundRounds, RoundLimits, find_rounds
 from ganeti_steward.allocators.state.node_figures import with_disks
@@ -66,6 +67,17 @@ class Round(NamedTuple):
     """copies of disks that leave after that"""
 
 
+class InTrouble(NamedTuple):
+    """A migration for which QEMU or the CPU of its target is not right."""
+
+    round: int
+    """its number, from 1"""
+    leave: Leave
+    trouble: Trouble
+    earlier: int
+    """the round in which the work on its target may help; 0: none"""
+
+
 class Roll(NamedTuple):
     """All rounds, in order."""
 
@@ -75,28 +87,61 @@ class Roll(NamedTuple):
     left_out: tuple[tuple[str, str], ...]
     """nodes that are not looked at, each with the reason"""
 
+    def in_trouble(self, hypervisors: Hypervisors) -> Iterator[InTrouble]:
+        """Its migrations of which trouble is known, in their order."""
+        done = dict[str, int]()
+        for number, one in enumerate(self.rounds, 1):
+            for leave in one.leaves:
+                trouble = hypervisors.trouble(leave.instance, leave.target)
+                if leave.how == MIGRATE and trouble:
+                    earlier = done.get(leave.target, 0) if trouble.of_qemu else 0
+                    yield InTrouble(number, leave, trouble, earlier)
+            done.update(dict.fromkeys(one.nodes, number))
+
 
 def plan_roll(
     cluster: Cluster,
     names: Sequence[str],
     options: RollOptions = _USUAL,
     site_rules: SiteRules | None = None,
+    hypervisors: Hypervisors = NOT_REPORTED,
 ) -> Roll:
     """Plan the maintenance of these nodes; raises PluginError.
 
-    The same input gives the same plan.
+    The same input gives the same plan.  ``hypervisors`` are used where migrations are in trouble
+    otherwise, and where that costs neither a round nor a node.
     """
-    out = {name: "it is offline" for name in names if cluster.node(name).offline}
-    nodes = [name for name in dict.fromkeys(names) if name not in out]
-    search = _RollPlanner(options, site_rules)
-    rounds, impossible = search.planned(cluster, nodes)
-    return Roll(tuple(_master_last(cluster, rounds)), tuple(impossible), tuple(out.items()))
+    plain = _RollPlanner(options, site_rules).roll(cluster, names)
+    if not _in_trouble(plain, hypervisors):
+        return plain
+    other = _RollPlanner(options, site_rules, hypervisors).roll(cluster, names)
+    return min(
+        (plain, other),
+        key=lambda one: (len(one.impossible), len(one.rounds), _in_trouble(one, hypervisors)),
+    )
+
+
+def _in_trouble(roll: Roll, hypervisors: Hypervisors) -> int:
+    """How many of its migrations no earlier maintenance can help."""
+    return sum(not one.earlier for one in roll.in_trouble(hypervisors))
 
 
 class _RollPlanner:
-    def __init__(self, options: RollOptions, site_rules: SiteRules | None) -> None:
-        self._options, self._site_rules = options, site_rules
+    def __init__(
+        self,
+        options: RollOptions,
+        site_rules: SiteRules | None,
+        hypervisors: Hypervisors = NOT_REPORTED,
+    ) -> None:
+        self._options, self._site_rules, self._hypervisors = options, site_rules, hypervisors
         self._rng = random.Random(0)
+
+    def roll(self, cluster: Cluster, names: Sequence[str]) -> Roll:
+        """The rounds of those that are not offline."""
+        out = {name: "it is offline" for name in names if cluster.node(name).offline}
+        nodes = [name for name in dict.fromkeys(names) if name not in out]
+        rounds, impossible = self.planned(cluster, nodes)
+        return Roll(tuple(_master_last(cluster, rounds)), tuple(impossible), tuple(out.items()))
 
     def planned(
         self, cluster: Cluster, names: Sequence[str]
@@ -109,9 +154,15 @@ class _RollPlanner:
     def returning(
         self, cluster: Cluster, names: Sequence[str]
     ) -> tuple[list[Round], Sequence[NodeObstacle]]:
-        """Each round begins with the cluster as it is now."""
+        """Each round begins with the cluster as it is now, so their order is free.
+
+        A node is a better target once its own maintenance has brought a newer QEMU: the oldest
+        nodes come first.
+        """
         found = self._found(cluster, names, EFFORT)
-        return [_round(cluster, one) for one in found.rounds], found.impossible
+        rounds = [_round(cluster, one) for one in found.rounds]
+        rounds.sort(key=lambda one: max(map(self._hypervisors.version, one.nodes)))
+        return rounds, found.impossible
 
     def staying(
         self, cluster: Cluster, names: Sequence[str]
@@ -158,7 +209,8 @@ class _RollPlanner:
 
     def _next(self, cluster: Cluster, left: Sequence[str]) -> Round | None:
         """The first round of these nodes."""
-        wanted = _cheapest(cluster, left) if self._options.limits.at_once == 1 else [left]
+        version = self._hypervisors.version
+        wanted = _cheapest(cluster, left, version) if self._options.limits.at_once == 1 else [left]
         for some in wanted:
             found = self._found(cluster, some, 0)
             if found.rounds:
@@ -167,15 +219,20 @@ class _RollPlanner:
 
     def _found(self, cluster: Cluster, names: Sequence[str], effort: int) -> FoundRounds:
         options = self._options
-        fleet = Fleet(cluster, options.choice, self._site_rules, options.kvm_memory)
+        fleet = Fleet(
+            cluster, options.choice, self._site_rules, options.kvm_memory, self._hypervisors
+        )
         nodes = [cluster.node_index[name] for name in names]
         return find_rounds(fleet, nodes, options.limits, self._rng, effort)
 
 
-def _cheapest(cluster: Cluster, left: Sequence[str]) -> Iterator[list[str]]:
+def _cheapest(
+    cluster: Cluster, left: Sequence[str], version: Callable[[str], tuple[int, ...]]
+) -> Iterator[list[str]]:
     """One node each, first those after which least memory is moved a second time.
 
     An instance moves once where its secondary is away before its primary, and otherwise twice.
+    ``version``: that of a node's QEMU; the oldest come before all others.
     """
     twice = dict.fromkeys(left, 0)
     for instance in cluster.instances:
@@ -183,7 +240,7 @@ def _cheapest(cluster: Cluster, left: Sequence[str]) -> Iterator[list[str]]:
             twice[instance.nodes[0]] += instance.memory
             twice[instance.nodes[1]] -= instance.memory
     masters = {node.name for node in cluster.nodes if node.master}
-    for name in sorted(left, key=lambda one: (one in masters, twice[one], one)):
+    for name in sorted(left, key=lambda one: (one in masters, version(one), twice[one], one)):
         yield [name]
 
 

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from ganeti_steward.allocators.loads.agent_loads import NodeLoad
+from ganeti_steward.allocators.rolling.hypervisors import Hypervisor, Hypervisors
 from ganeti_steward.core.json_nesting import load_json
 from ganeti_steward.core.model.cluster import Cluster, Group, Instance, Node
 from ganeti_steward.core.model.finding import OK, SUSPECT, object_id
@@ -63,6 +64,8 @@ class Reported(NamedTuple):
     load: NodeLoad | None = None
     """how busy it was; None: not known"""
     reboot: Reboot = Reboot(None, None)
+    hypervisor: Hypervisor | None = None
+    """QEMU, the CPU and how instances run; None: not reported"""
 
     @property
     def object_id(self) -> str:
@@ -279,6 +282,22 @@ class World(NamedTuple):
     def instances_on(self, name: str) -> Iterator[Instance]:
         """The instances with that node as primary or secondary, by name."""
         return (instance for instance in self.cluster.instances if name in instance.nodes)
+
+
+def reported_hypervisors(
+    observations: Mapping[str, Observation], names: Mapping[str, str]
+) -> Hypervisors:
+    """What nodes report of QEMU and their CPUs, by their last reports.
+
+    ``observations``: uuid of a node -> what it shows; ``names``: uuid -> name.
+    """
+    return Hypervisors(
+        {
+            names[uuid]: seen.hypervisor
+            for uuid, seen in observations.items()
+            if uuid in names and isinstance(seen, Reported) and seen.hypervisor
+        }
+    )
 
 
 def diagnose_object(original: bytes) -> dict[str, Any]:

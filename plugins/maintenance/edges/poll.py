@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from ganeti_steward.allocators.loads.agent_loads import NodeLoad
+from ganeti_steward.allocators.rolling.hypervisors import hypervisor_in
 from ganeti_steward.allocators.state.volume_groups import Space
 from ganeti_steward.core.canonical_json import canonical_object
 from ganeti_steward.core.errors import StewardError
@@ -79,6 +80,7 @@ def polled(report: Mapping[str, Any], now: int) -> Polled:
             ahead=report.get(_AHEAD),
             load=_load(report.get("load"), report["timestamp"]),
             reboot=_reboot(report.get("reboot")),
+            hypervisor=hypervisor_in(report.get("hypervisor")),
         )
         return Polled(found, daemon=read_parts(report.get("daemon")))
     except RejectedAnswer as err:

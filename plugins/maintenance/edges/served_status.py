@@ -30,6 +30,12 @@ def fetch_status(address: str, port: int) -> dict[str, Any]:
     }
 
 
+def fetch_hypervisors(address: str, port: int) -> dict[str, Any]:
+    """Name of a node -> what it reports of QEMU and its CPU; raises StewardError."""
+    found = _get(address, port, "/1/hypervisors")
+    return found if isinstance(found, dict) else {}
+
+
 def _get(address: str, port: int, path: str) -> Any:
     connection = HTTPConnection(address, port, timeout=_LIMIT)
     place = f"the maintenance daemon at {address} port {port}"

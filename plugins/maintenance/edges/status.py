@@ -8,7 +8,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ganeti_steward.allocators.overview.amounts import KINDS, Amount, Filled, Overview
+from ganeti_steward.allocators.rolling.hypervisors import Hypervisor
 from ganeti_steward.core.model.finding import OK
+from ganeti_steward.core.typed_json import to_json
 from ganeti_steward.plugins.maintenance.config import OBSERVE
 from ganeti_steward.plugins.maintenance.edges.history import AuditEntry, state_after, state_before
 from ganeti_steward.plugins.maintenance.edges.poll import NOTHING, Poll
@@ -18,7 +20,12 @@ from ganeti_steward.plugins.model.progress import Emptied, progress
 from ganeti_steward.plugins.model.routine import RoutineJob
 from ganeti_steward.plugins.model.task import Held
 from ganeti_steward.plugins.model.waits import step_of
-from ganeti_steward.plugins.model.world import Observation, Reported, diagnose_object
+from ganeti_steward.plugins.model.world import (
+    Observation,
+    Reported,
+    diagnose_object,
+    reported_hypervisors,
+)
 from ganeti_steward.plugins.texts import local_time
 
 if TYPE_CHECKING:
@@ -324,6 +331,12 @@ def _filled_json(filled: Filled) -> dict[str, Any]:
 
 def _amounts_json(amounts: Iterable[Amount]) -> dict[str, Any]:
     return {kind.lower(): amount._asdict() for kind, amount in zip(KINDS, amounts, strict=False)}
+
+
+def hypervisors_json(status: Status) -> dict[str, Any]:
+    """Name of a node -> what it reports of QEMU, its CPU and how instances run."""
+    found = reported_hypervisors(status.poll.observations, status.nodes)
+    return {name: to_json(Hypervisor, one, whole=True) for name, one in found.nodes.items()}
 
 
 def observation_word(found: Observation | None) -> str:

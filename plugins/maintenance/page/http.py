@@ -18,6 +18,7 @@ from ganeti_steward.plugins.maintenance.edges.outlet import Outlet
 from ganeti_steward.plugins.maintenance.edges.status import (
     Status,
     daemon_json,
+    hypervisors_json,
     incident_json,
     overview_json,
 )
@@ -67,6 +68,7 @@ class StatusApplication:
             ),
             "/1/daemon": lambda status: json_answer(daemon_json(status)),
             "/1/nodes": lambda status: json_answer(overview_json(status.overview)),
+            "/1/hypervisors": lambda status: json_answer(hypervisors_json(status)),
             "/1/history": lambda status: json_answer([one._asdict() for one in status.history]),
             "/ui": self._page,
             "/healthz": self._health,

@@ -36,7 +36,7 @@ from ganeti_steward.plugins.model.debts import (
     SHUTDOWN_TAG,
 )
 from ganeti_steward.plugins.model.incident import OPT_OUT_TAG, Attempt, Incident
-from ganeti_steward.plugins.model.world import World
+from ganeti_steward.plugins.model.world import World, reported_hypervisors
 
 if TYPE_CHECKING:
     from ganeti_steward.allocators.rolling.roll import Leave
@@ -202,7 +202,9 @@ def _leaves(case: MaintenanceCase) -> tuple[Leave, ...] | task.Wait:
     ]
     cluster = case.world.cluster.replace(nodes)
     options = RollOptions(case.request.choice)
-    roll = plan_roll(cluster, [case.name], options, case.context.site_rules)
+    names = {uuid: node.name for uuid, node in case.world.nodes.items()}
+    hypervisors = reported_hypervisors(case.world.observations, names)
+    roll = plan_roll(cluster, [case.name], options, case.context.site_rules, hypervisors)
     if roll.rounds:
         return roll.rounds[0].leaves
     one = roll.impossible[0]

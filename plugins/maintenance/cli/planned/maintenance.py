@@ -26,6 +26,7 @@ from ganeti_steward.plugins.maintenance.cli.cluster import (
     live_client,
 )
 from ganeti_steward.plugins.maintenance.cli.planned import (
+    hypervisors,
     maintenance_list,
     maintenance_pause,
     maintenance_plan,
@@ -41,6 +42,7 @@ from ganeti_steward.plugins.model.works import BY_ADMIN, POWER, is_work
 from ganeti_steward.plugins.texts import local_time
 
 if TYPE_CHECKING:
+    from ganeti_steward.allocators.rolling.hypervisors import Hypervisors
     from ganeti_steward.allocators.rolling.roll import Roll
     from ganeti_steward.core.model.cluster import Cluster
     from ganeti_steward.plugins.maintenance.forecast.rates import Learned
@@ -184,14 +186,16 @@ def _request(options: argparse.Namespace) -> int:
         faults += requests.without_power(client, names)
     if faults:
         raise StewardError("; ".join(faults))
-    roll = maintenance_plan.planned(options, cluster, names, options.at_once or 1)
+    reported = hypervisors.reported_now()
+    roll = maintenance_plan.planned(options, cluster, names, options.at_once or 1, reported)
     maintenance_plan.print_impossible(roll)
     if roll.impossible:
         return EXIT_FAILURE
     tables.print_notes(maintenance_plan.of_the_master(roll, cluster))
+    tables.print_notes(hypervisors.notes(roll, cluster, reported))
     if options.dry_run or options.by:
         active = [one.incident for one in known if one.incident.active]
-        roll, found, rates = _forecast(options, cluster, names, active)
+        roll, found, rates = _forecast(options, cluster, names, active, reported)
         if options.dry_run:
             forecasts.print_forecast(found, rates, options)
             return EXIT_OK
@@ -203,7 +207,11 @@ def _request(options: argparse.Namespace) -> int:
 
 
 def _forecast(
-    options: argparse.Namespace, cluster: Cluster, names: Sequence[str], active: list[Incident]
+    options: argparse.Namespace,
+    cluster: Cluster,
+    names: Sequence[str],
+    active: list[Incident],
+    reported: Hypervisors,
 ) -> tuple[Roll, Forecast, Learned]:
     """What the daemon would do; with ``--by`` by as few nodes at once as are in time.
 
@@ -215,7 +223,7 @@ def _forecast(
     ends = {}
     for at_once in range(1, most + 1) if options.by and not options.at_once else (options.at_once,):
         options.at_once = at_once
-        roll = maintenance_plan.planned(options, cluster, names, at_once or 1)
+        roll = maintenance_plan.planned(options, cluster, names, at_once or 1, reported)
         found = maintenance_plan.forecast_of(options, world, roll, rates, *active)
         if not options.by:
             return roll, found, rates

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from ganeti_steward.allocators.rolling.hypervisors import NOT_REPORTED, Hypervisors
 from ganeti_steward.allocators.rolling.pace import Pace, seconds_of
 from ganeti_steward.core.builtins import ALLOCATION
 from ganeti_steward.core.commands import tables
@@ -19,7 +20,7 @@ from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
 from ganeti_steward.core.json_reader import counted
 from ganeti_steward.core.model.requests import EVAC_ALL, NodeEvacuate
 from ganeti_steward.plugins.maintenance.cli import forecasts
-from ganeti_steward.plugins.maintenance.cli.planned import reboots, requests
+from ganeti_steward.plugins.maintenance.cli.planned import hypervisors, reboots, requests
 from ganeti_steward.plugins.texts import local_time
 
 if TYPE_CHECKING:
@@ -135,8 +136,10 @@ def _plan(options: argparse.Namespace) -> int:
     names = reboots.chosen(options, node_names(options, source.cluster), time.time())
     if options.print_commands:
         names = list(_without_master(names, source.cluster))
-    roll = planned(options, source.cluster, names, options.at_once or 0, n1=options.n1)
-    tables.print_notes((*source.notes, *_notes(roll, source.cluster)))
+    known = NOT_REPORTED if source.jobs is None else hypervisors.reported_now()
+    roll = planned(options, source.cluster, names, options.at_once or 0, known, n1=options.n1)
+    notes = (*_notes(roll, source.cluster), *hypervisors.notes(roll, source.cluster, known))
+    tables.print_notes((*source.notes, *notes))
     luxid = forecasts.luxid_of(options)
     rates = forecasts.rates_of(options, source.cluster, luxid)
     if options.print_commands:
@@ -180,10 +183,14 @@ def planned(
     cluster: Cluster,
     names: Sequence[str],
     at_once: int,
+    known: Hypervisors,
     *,
     n1: bool = False,
 ) -> Roll:
-    """The rounds in which these nodes can be away; ``at_once``: see `RoundLimits`."""
+    """The rounds in which these nodes can be away.
+
+    ``at_once``: see `RoundLimits`; ``known``: see `hypervisors.reported_now`.
+    """
     # They import the engine, which --help does not need.
     from ganeti_steward.allocators.rolling.roll import RollOptions, plan_roll
     from ganeti_steward.allocators.rolling.rounds import RoundLimits
@@ -191,7 +198,7 @@ def planned(
     limits, rules = RoundLimits(at_once, n1), _site_rules(configuration(ALLOCATION), names)
     wanted = RollOptions(choice(options), limits, returns=not options.no_return, full=options.full)
     with progress("planning rounds"):
-        return plan_roll(cluster, names, wanted, rules)
+        return plan_roll(cluster, names, wanted, rules, known)
 
 
 def choice(options: argparse.Namespace) -> str:

@@ -156,6 +156,43 @@ def test_the_volume_groups() -> None:
     assert not is_news(first, second)
 
 
+WHOLE: Final[dict[str, Any]] = {
+    "qemu": "7.2.22",
+    "machines": {"pc": "pc-i440fx-7.2", "pc-i440fx-7.2": ""},
+    "cpu": "CPU",
+    "flags": ["avx", "fpu"],
+    "running": {"web.lab": {"machine": "pc", "host_cpu": False}},
+}
+
+
+@pytest.mark.parametrize(
+    ("given", "known"),
+    [
+        (WHOLE, ["qemu", "machines", "cpu", "flags", "running"]),
+        # That of a newer agent.
+        (WHOLE | {"more": 7}, ["qemu", "machines", "cpu", "flags", "running"]),
+        (WHOLE | {"qemu": None, "machines": None}, ["cpu", "flags", "running"]),
+        ({}, []),
+        *((odd, None) for odd in (None, [], "7.2", {"qemu": 7})),
+        *((WHOLE | {"qemu": odd}, None) for odd in ("", "7", "7.2\n", "7.2.22.1", "٧.2")),
+        *((WHOLE | {"flags": odd}, None) for odd in (["a b"], ["\x1b[1m"], ["x"] * 1025, [7])),
+        (WHOLE | {"machines": {"x" * 65: ""}}, None),
+        (WHOLE | {"machines": {"pc": "\n"}}, None),
+        (WHOLE | {"running": {"web.lab": {"machine": "", "host_cpu": False}}}, None),
+        (WHOLE | {"running": {"web.lab": {"machine": "pc"}}}, None),
+    ],
+)
+def test_a_hypervisor(given: object, known: list[str] | None) -> None:
+    """What has not the form of the section is as if it was not reported."""
+    (found,) = Fake(1).poll(uuid_1=report(1) | {"hypervisor": given}).values()
+    assert isinstance(found, Reported)
+    if found.hypervisor is None:
+        assert known is None
+    else:
+        members = found.hypervisor._asdict().items()
+        assert [name for name, one in members if one is not None] == known
+
+
 @pytest.mark.parametrize(
     ("given", "seen"),
     [

@@ -20,10 +20,13 @@ from prometheus_client.parser import text_string_to_metric_families
 from statuses import DONE, INCIDENT, NOW, SECOND, STATUS
 from thorough import seeds
 
+from ganeti_steward.allocators.rolling.hypervisors import Hypervisor, Running, hypervisor_in
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.plugins.maintenance.edges import metrics
+from ganeti_steward.plugins.maintenance.edges.served_status import fetch_hypervisors
 from ganeti_steward.plugins.maintenance.edges.status import Status
 from ganeti_steward.plugins.maintenance.page.http import StatusApplication, StatusServer
+from ganeti_steward.plugins.model.world import Reported
 
 #: Seconds after which a round is too long ago.
 MAX_AGE: Final = 100
@@ -235,6 +238,19 @@ def test_the_daemon() -> None:
             | {"job-status": "error", "error": ""}
         ],
     }
+
+
+def test_hypervisors() -> None:
+    """Those of nodes that report them, as the command reads them again."""
+    found = Hypervisor(
+        "7.2.22", {"pc": "pc-i440fx-7.2"}, "CPU", ("avx",), {"web": Running("pc", host_cpu=True)}
+    )
+    seen = Reported(b'{"status":"Ok"}', "Ok", "", NOW, hypervisor=found)
+    poll = STATUS.poll._replace(observations={**STATUS.poll.observations, "uuid-2": seen})
+    with serving(STATUS._replace(poll=poll)) as server:
+        answer = fetch_hypervisors("127.0.0.1", server.port)
+    assert answer.keys() == {"node2.lab"}
+    assert hypervisor_in(answer["node2.lab"]) == found
 
 
 def test_figures_and_history() -> None:

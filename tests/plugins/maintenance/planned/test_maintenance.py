@@ -11,8 +11,10 @@ from thorough import often
 from upkept import INSTANCES, Upkept, waits
 from worlds import instance
 
+from ganeti_steward.allocators.rolling.hypervisors import Hypervisor, Running
 from ganeti_steward.plugins.model.debts import Debts, all_debts, debts_of
 from ganeti_steward.plugins.model.incident import Incident, Maintenance
+from ganeti_steward.plugins.model.world import Reported
 
 HOMES = {one.name: one.nodes for one in INSTANCES}
 
@@ -176,6 +178,23 @@ def test_a_place_that_is_not_legal_any_more() -> None:
     cluster.run()
     assert cluster.running_on("node2") == ["drbd1"]
     assert "not back on it: shared: node2 has no room" in cluster.records[found.uuid].note
+
+
+def test_an_instance_goes_where_qemu_takes_it() -> None:
+    """As the agents report it; node1 would be as good."""
+    new = Hypervisor("10.0.7", {"pc-i440fx-10.0": ""}, running={})
+    running = {"shared": Running("pc-i440fx-10.0", host_cpu=False)}
+    for last in ("node1", "node4", "node5"):
+        cluster = Upkept()
+        for uuid, seen in cluster.observations.items():
+            old = Hypervisor("7.2.22", {"pc-i440fx-7.2": ""})
+            here = new._replace(running=running) if uuid == "uuid-node2" else old
+            assert isinstance(seen, Reported)
+            there = new if uuid == f"uuid-{last}" else here
+            cluster.observations[uuid] = seen._replace(hypervisor=there)
+        cluster.request("node2")
+        cluster.run()
+        assert "shared" in cluster.running_on(last)
 
 
 def test_one_after_the_other_and_never_two_with_an_instance_in_common() -> None:
