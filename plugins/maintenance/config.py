@@ -130,6 +130,11 @@ class Maintd(NamedTuple):
         kinds.number(60, 604800),
         "Seconds without progress (steps of 0.1 %) after which a disk synchronization is stalled.",
     ] = 1800
+    slow_migration_after: Annotated[
+        float,
+        kinds.number(0, 604800),
+        "Seconds after which a migration that still copies memory is called slow; 0: it never is.",
+    ] = 3600
     fence: Annotated[
         str,
         kinds.one_of(FENCE_OFF, FENCE_CONFIRM, FENCE_ACT),

@@ -34,6 +34,16 @@ class Home(NamedTuple):
     """whether it is meant to run"""
 
 
+class Transfer(NamedTuple):
+    """A migration whose job copies the memory of an instance now."""
+
+    begun: int
+    """when it began to copy, ns since the epoch"""
+    percent: float | None = None
+    """the share of the memory that is copied; above 100: some of it was copied again, because the
+    instance has written it meanwhile.  None: nothing is reported yet"""
+
+
 class Emptied(NamedTuple):
     """How far a node is emptied."""
 

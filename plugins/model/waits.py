@@ -55,6 +55,8 @@ STEPS: Final[Mapping[str, str]] = {
     "round": "nothing is needed: the rest follows in the next round",
     "running": "gnt-job list shows the jobs, systemctl status gnt-steward-agent the agent",
     "silent": f"see systemctl status gnt-steward-agent on the node; {_END}",
+    "slow-migration": "reduce what the instance writes, or end the migration with migrate_cancel "
+    "in its QEMU monitor",
     "stopped": f"make sure that the node is off; {_END}",
     "storm": "find the common cause; gnt-steward maintd status names the nodes",
     "stuck": "gnt-steward incident show {subject}, gnt-job list: a job waits for a lock or hangs",

@@ -25,6 +25,7 @@ from ganeti_steward.plugins.maintenance.queue.submit import HandedOver, LookedUp
 from ganeti_steward.plugins.maintenance.repairs.attempts import tried_again_at
 from ganeti_steward.plugins.model.disks import LOST_CONNECTION, DiskHealth
 from ganeti_steward.plugins.model.incident import DEAD, Incident, Submission
+from ganeti_steward.plugins.model.progress import Transfer
 from ganeti_steward.plugins.model.routine import RoutineJob
 from ganeti_steward.plugins.model.windows import is_open, read_window
 from ganeti_steward.plugins.model.world import OFF_LIMIT, World
@@ -159,6 +160,10 @@ class SimulatedQueue:
         """Number -> state of each job of an open submission."""
         numbers = {n for one in incidents for each in one.open for n in each.jobs}
         return {number: self._jobs.state(number) for number in sorted(numbers)}
+
+    def transfers(self, numbers: Iterable[int]) -> Mapping[int, Transfer]:
+        """Every simulated migration ends in time."""
+        return {}
 
     def cancel(self, numbers: Iterable[int]) -> Mapping[int, str]:
         """Cancel jobs that have not started."""

@@ -117,6 +117,7 @@ class SimulatedJobs:
             "opresult": [None] * len(ops),
             "opexec": [None] * len(ops),
             "opend": [None] * len(ops),
+            "oplog": [[] for _ in ops],
             "archived": False,
             "received_ts": self._time(),
             "start_ts": None,
@@ -197,6 +198,9 @@ class SimulatedJobs:
         row["ops"][at]["debug_level"] = 0
         row["opstatus"][at] = "running"
         row["opexec"][at] = self._time()
+        if row["ops"][at]["OP_ID"] == "OP_INSTANCE_MIGRATE":
+            texts = enumerate(_MIGRATES, 1)
+            row["oplog"][at] = [[serial, self._time(), "message", text] for serial, text in texts]
         try:
             delay, end = self._operations.begin(row["ops"][at])
         except JobFailed as err:
@@ -234,5 +238,7 @@ class SimulatedJobs:
         self._on_end(row)
 
 
+#: What Ganeti prints while it copies memory (``lib/cmdlib/instance_migration.py``).
+_MIGRATES: Final = ("* starting memory transfer", "* memory transfer progress: 50.00 %")
 _CANCELED: Final = "Job canceled by request"
 _AFTER_A_FAILURE: Final = ["OpExecError", ["Preceding opcode failed"]]

@@ -41,6 +41,7 @@ from ganeti_steward.plugins.maintenance.engine.step import step
 from ganeti_steward.plugins.maintenance.queue.job_search import jobs_with_reason
 from ganeti_steward.plugins.maintenance.queue.orphans import OpenJobs, orphans_of
 from ganeti_steward.plugins.maintenance.queue.routine_jobs import RoutineJobs, tagged_jobs
+from ganeti_steward.plugins.maintenance.queue.transfers import transfers
 from ganeti_steward.plugins.maintenance.queue.watcher_jobs import WatcherJobs
 from ganeti_steward.plugins.model.filter_action import Hold
 from ganeti_steward.plugins.model.incident import Incident
@@ -174,6 +175,7 @@ def luxid_calls(rng: Random) -> object:
         lambda: client.submit([[operation], [operation]], "why"),
         lambda: [state.ended for state in client.states([1, 2, 9])],
         lambda: client.ends([1, 2]),
+        lambda: transfers([1, 2], client),
         lambda: client.cancel(1),
         lambda: client.write_filter("", {}),
         lambda: client.storage_jobs("lvm-vg", ("name",), ["n"]),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
+from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.luxi import Luxi
 from ganeti_steward.core.ganeti.shapes import returned_by
 from ganeti_steward.core.ganeti.snapshot import Client, read_live
@@ -16,8 +17,10 @@ from ganeti_steward.plugins.maintenance.queue.calls import ROUND_WAIT, CallNotes
 from ganeti_steward.plugins.maintenance.queue.orphans import OpenJobs, Unrecorded, orphans_of
 from ganeti_steward.plugins.maintenance.queue.routine_jobs import RoutineJobs, Seen, tagged_jobs
 from ganeti_steward.plugins.maintenance.queue.submit import HandedOver, LookedUp
+from ganeti_steward.plugins.maintenance.queue.transfers import transfers
 from ganeti_steward.plugins.maintenance.runtime import REAL, Runtime
 from ganeti_steward.plugins.model.incident import Incident, Submission
+from ganeti_steward.plugins.model.progress import Transfer
 from ganeti_steward.plugins.model.world import World
 
 
@@ -113,6 +116,14 @@ class LuxiQueue:
     def states(self, incidents: Iterable[Incident]) -> Mapping[int, JobState]:
         """Number -> state of each job of an open submission; raises StewardError."""
         return submit.job_states(incidents, self._luxi)
+
+    def transfers(self, numbers: Iterable[int]) -> Mapping[int, Transfer]:
+        """Number -> what the job copies, of those that copy memory now."""
+        try:
+            return transfers(numbers, self._luxi)
+        except StewardError:
+            # Only a sentence depends on it.
+            return {}
 
     def cancel(self, numbers: Iterable[int]) -> Mapping[int, str]:
         """Cancel jobs that have not started."""

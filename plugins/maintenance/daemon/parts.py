@@ -31,6 +31,7 @@ from ganeti_steward.plugins.maintenance.queue.submit import HandedOver, LookedUp
 from ganeti_steward.plugins.maintenance.runtime import REAL, Runtime
 from ganeti_steward.plugins.model.disks import DiskHealth
 from ganeti_steward.plugins.model.incident import Incident, Submission
+from ganeti_steward.plugins.model.progress import Transfer
 from ganeti_steward.plugins.model.storage import NodeStorage
 from ganeti_steward.plugins.model.task import Held
 from ganeti_steward.plugins.model.world import Observation, World
@@ -92,6 +93,9 @@ class Queue(Protocol):
 
     def states(self, incidents: Iterable[Incident]) -> Mapping[int, JobState]:
         """Number -> state of each job of an open submission; raises StewardError."""
+
+    def transfers(self, numbers: Iterable[int]) -> Mapping[int, Transfer]:
+        """Number -> what the job copies, of those that copy memory now; raises nothing."""
 
     def cancel(self, numbers: Iterable[int]) -> Mapping[int, str]:
         """Cancel jobs that have not started; number -> Ganeti's answer.  Raises nothing."""

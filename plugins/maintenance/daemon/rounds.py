@@ -25,6 +25,7 @@ from ganeti_steward.plugins.maintenance.engine.decision import (
 )
 from ganeti_steward.plugins.maintenance.engine.ledger import with_commands
 from ganeti_steward.plugins.maintenance.engine.planned_brakes import is_requested
+from ganeti_steward.plugins.maintenance.queue.transfers import late_jobs
 from ganeti_steward.plugins.model.incident import Incident, Submission
 from ganeti_steward.plugins.model.task import Held, RoutinePlan, Wait
 from ganeti_steward.plugins.model.world import Reported
@@ -211,6 +212,9 @@ class Rounds:
         submissions = list(_submissions(incidents))
         # Before the world: what a job that has succeeded did is seen there.
         jobs = parts.queue.states(incidents.values())
+        late = parts.runtime.clock() - int(settings.slow_migration_after * 10**9)
+        slow = late_jobs(incidents.values(), jobs, late) if settings.slow_migration_after else []
+        transfers = parts.queue.transfers(slow) if slow else {}
         looked_up = parts.queue.look_up(submissions)
         unrecorded = parts.queue.unrecorded(incidents.values())
         observations = {
@@ -253,6 +257,7 @@ class Rounds:
             calls_known=unrecorded.known and routine.known,
             since=self._since,
             recent=self._recent,
+            transfers=transfers,
         )
         return inputs, records
 

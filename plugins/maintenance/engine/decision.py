@@ -10,6 +10,7 @@ from ganeti_steward.core.model.job_state import JobState
 from ganeti_steward.plugins.filters.actions.changes import Releases
 from ganeti_steward.plugins.maintenance.engine.copies import LastSeen
 from ganeti_steward.plugins.model.incident import Incident
+from ganeti_steward.plugins.model.progress import Transfer
 from ganeti_steward.plugins.model.task import Held, Plan, Task
 from ganeti_steward.plugins.model.world import World
 
@@ -97,6 +98,8 @@ class Inputs(NamedTuple):
     """`Decision.since` of the step before"""
     recent: Recent = Recent()
     """`Decision.recent` of the step before, with the commands that were handed over after it"""
+    transfers: Mapping[int, Transfer] = MappingProxyType({})
+    """number -> the memory that a job copies, of those that may have done so for too long"""
 
 
 class Started(NamedTuple):

@@ -84,8 +84,25 @@ def _is_busy(ledger: Ledger, incident: Incident) -> bool:
         until = command_ends(submission, ledger.config) if submission.command else 0
         what = f"the command {submission.command}" if submission.command else what
         sentence = f"{what}{whose} has not ended"
-        ledger.hold(incident.uuid, "running", sentence, since=submission.at, until=until)
+        if slow := _slow_migrations(ledger, submission):
+            ledger.hold(incident.uuid, "slow-migration", sentence + slow, since=submission.at)
+        else:
+            ledger.hold(incident.uuid, "running", sentence, since=submission.at, until=until)
     return bool(running)
+
+
+def _slow_migrations(ledger: Ledger, submission: Submission) -> str:
+    """The rest of a sentence about migrations that copy memory for too long; empty: none does."""
+    limit, found = ledger.config.slow_migration_after, list[str]()
+    names = dict(zip(submission.jobs, submission.each, strict=False))
+    for number in submission.jobs:
+        transfer = ledger.inputs.transfers.get(number)
+        seconds = (ledger.now - transfer.begun) / 10**9 if transfer else 0
+        if transfer and limit and seconds > limit:
+            done = "" if transfer.percent is None else f", {transfer.percent:g} % so far"
+            what = f"the memory of {names[number]}" if number in names else "memory"
+            found.append(f"{what} has been copied for {seconds:.0f} s (job {number}){done}")
+    return f": {'; '.join(found)}; slow-migration-after is {limit:g} s" if found else ""
 
 
 #: How many times in a row the same task of an incident may be started again: what it did can be

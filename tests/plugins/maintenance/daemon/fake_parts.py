@@ -36,6 +36,7 @@ from ganeti_steward.plugins.maintenance.queue.submit import HandedOver, LookedUp
 from ganeti_steward.plugins.maintenance.runtime import Runtime
 from ganeti_steward.plugins.model.incident import Incident, Submission
 from ganeti_steward.plugins.model.orphan import OrphanJob
+from ganeti_steward.plugins.model.progress import Transfer
 from ganeti_steward.plugins.model.task import Task
 from ganeti_steward.plugins.model.world import Observation, World
 
@@ -86,6 +87,7 @@ class Fakes:
         self.storage = False
         self.routine = Seen()
         self.tagged: dict[int, JobState] = {}
+        self.transfers: dict[int, Transfer] = {}
         self.outcomes: dict[str, TaskOutcome] = {}
         """name of a task of routine work -> what becomes of it; `DONE` unless it is here"""
 
@@ -192,6 +194,10 @@ class _Queue:
     def ended(self, numbers: Iterable[int]) -> bool:
         self._fakes.note("ended", tuple(numbers))
         return any(self._fakes.jobs[number].ended for number in numbers)
+
+    def transfers(self, numbers: Iterable[int]) -> Mapping[int, Transfer]:
+        self._fakes.note("transfers", tuple(numbers))
+        return self._fakes.transfers
 
     def withdraw(self, submission: str, reason: str) -> None:
         self._fakes.note("withdraw", submission)
