@@ -47,7 +47,7 @@ def open_own(path: str, flags: int, mode: int = 0o600) -> int:
         if stat.S_ISREG(status.st_mode):
             _check_owner(path, status)
         elif not stat.S_ISCHR(status.st_mode):
-            raise UnsafeFile(path, "it is no regular file")
+            raise UnsafeFile(path, "it is not a regular file")
     except BaseException:
         os.close(descriptor)
         raise
@@ -61,7 +61,7 @@ def _open(path: str, flags: int, mode: int) -> int:
         if err.errno == errno.ELOOP:
             raise UnsafeFile(path, "it is a symbolic link, which is not followed") from None
         if err.errno == errno.ENXIO:
-            raise UnsafeFile(path, "it is no regular file") from None
+            raise UnsafeFile(path, "it is not a regular file") from None
         raise
 
 
@@ -118,7 +118,7 @@ def read_trusted(path: str, longest: int) -> bytes:
     try:
         status = os.fstat(descriptor)
         if not (stat.S_ISREG(status.st_mode) or stat.S_ISCHR(status.st_mode)):
-            raise UnsafeFile(path, "it is no regular file")
+            raise UnsafeFile(path, "it is not a regular file")
         check_trusted(path, status)
     except BaseException:
         os.close(descriptor)
@@ -134,7 +134,7 @@ def read_regular(path: str, longest: int) -> bytes:
     descriptor = os.open(path, _READING)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise UnsafeFile(path, "it is no regular file")
+        raise UnsafeFile(path, "it is not a regular file")
     return read_limited(descriptor, path, longest)
 
 

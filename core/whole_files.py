@@ -58,7 +58,7 @@ def _check_place(path: str) -> None:
     """Refuse to put a file in the place of a device, a link or a directory."""
     with suppress(FileNotFoundError):
         if not stat.S_ISREG(os.lstat(path).st_mode):
-            raise StewardError(f"{path} cannot be written: it is no regular file")
+            raise StewardError(f"{path} cannot be written: it is not a regular file")
 
 
 def _write_new(path: str, content: bytes, mode: int) -> None:

@@ -42,7 +42,7 @@ class RecordedMachine:
 
     def _file(self, path: str) -> Path:
         if not path.startswith("/"):
-            raise ValueError(f"{path!r} is no absolute path")
+            raise ValueError(f"{path!r} is not an absolute path")
         if path in self.recorded.get("refused", {}):
             number = getattr(errno, self.recorded["refused"][path])
             raise OSError(number, os.strerror(number), path)

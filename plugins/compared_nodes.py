@@ -149,7 +149,8 @@ def other_nodes(data: str) -> Nodes:
     own = this_node.this_node(data).name
     online = this_node.lines(data, "ssconf_online_nodes")
     if not online:
-        raise StewardError(f"this is no node of a cluster: {data}/ssconf_online_nodes lists none")
+        where = f"{data}/ssconf_online_nodes"
+        raise StewardError(f"this machine is not a cluster node ({where} is empty)")
     offline = this_node.lines(data, "ssconf_offline_nodes")
     return Nodes(
         tuple(sorted(name for name in online if name != own)),

@@ -52,7 +52,7 @@ def read_reasons(trail: Any) -> tuple[Reason, ...]:
             raise TypeError
         return tuple(_reason(*entry) for entry in trail)
     except (OverflowError, TypeError, ValueError):
-        raise ValueError("the reason trail is no list of sources, texts and times") from None
+        raise ValueError("the reason trail is not a list of sources, texts and times") from None
 
 
 def _reason(source: object, text: object, at: object) -> Reason:

@@ -169,7 +169,7 @@ def _install(link: str, script: str) -> bool:
     if os.path.islink(link) and os.readlink(link) == script:
         return False
     if os.path.lexists(link) and not _is_ours(link):
-        raise StewardError(f"{link} exists and is no link to a {SCRIPT}; move it away first")
+        raise StewardError(f"{link} exists and is not a link to a {SCRIPT}; move it away first")
     new = f"{link}.new-{os.getpid()}"
     try:
         make_directory(os.path.dirname(link), 0o755)
@@ -184,7 +184,7 @@ def _remove(link: str) -> bool:
     if not os.path.lexists(link):
         return False
     if not _is_ours(link):
-        raise StewardError(f"{link} is no link to a {SCRIPT}; it is left alone")
+        raise StewardError(f"{link} is not a link to a {SCRIPT}; it is left alone")
     try:
         os.unlink(link)
     except OSError as err:

@@ -37,7 +37,7 @@ def add_running_options(parser: argparse.ArgumentParser, *, to_file: bool = Fals
         option(parser, "-C, --print-commands", text)
     text = (
         "run the moves on the cluster, set by set; stops at the first failure, and Ctrl-C "
-        "stops after the running set; it has to be confirmed on a terminal"
+        "stops after the running set; it must be confirmed on a terminal"
     )
     option(parser, "-X, --exec", text)
     option(parser, "--yes", "with -X: without confirmation, as a script needs it")
@@ -49,7 +49,7 @@ def check_can_run(options: argparse.Namespace, source: Source) -> None:
     if options.exec and source.jobs is None:
         raise StewardError(f"-X runs jobs on a live cluster, not on {source.where}")
     if options.exec and not options.yes and not sys.stdin.isatty():
-        raise StewardError("-X has to be confirmed: run it on a terminal, or with --yes")
+        raise StewardError("-X must be confirmed: run it on a terminal, or with --yes")
 
 
 def confirmed(options: argparse.Namespace, cluster: Cluster, sets: Sequence[Sequence[Job]]) -> bool:

@@ -16,7 +16,7 @@ _TOP: Final = """\
 # Configuration reference
 
 For admins: every section and key of `/etc/ganeti/steward.toml`, a TOML file. Each line has a key,
-its default, what its value may be, and its meaning. What is missing in the file has its default.
+its default, what its value may be, and its meaning. A missing key has its default.
 `gnt-steward check-config --reference` prints this page.
 
 """

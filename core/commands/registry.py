@@ -115,7 +115,7 @@ def _check(name: str, command: object) -> None:
         raise PluginError(name, f"steward_commands must give commands, not {shown(command)}")
     if not isinstance(command.name, str) or not _NAME.fullmatch(command.name):
         raise PluginError(
-            name, f"{shown(command.name)} is no name of a command (a-z, 0-9 and - only)"
+            name, f"{shown(command.name)} is not a command name (a-z, 0-9 and - only)"
         )
     text = check_text(name, f"the description of {command.name}", command.description)
     if not text.isprintable():

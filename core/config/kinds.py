@@ -97,14 +97,16 @@ def word(good: Callable[[str], bool], what: str, *, hint: str) -> ValueKind:
     """A text of a certain form, or the empty one.
 
     :param good: whether a text has the form
-    :param what: for example "name of a command"
+    :param what: for example "command name"
     :param hint: what the form is, for example "letters and digits only"
     """
 
+    one = f"{'an' if what[0] in 'aeiou' else 'a'} {what} ({hint})"
+
     def fault(value: Any) -> str:
         if not isinstance(value, str):
-            return f"the {what} ({hint}) is expected, found {describe(value)}"
-        return "" if value == "" or good(value) else f"{quoted(value)} is no {what} ({hint})"
+            return f"{one} is expected, found {describe(value)}"
+        return "" if value == "" or good(value) else f"{quoted(value)} is not {one}"
 
     return ValueKind(fault, what)
 
@@ -129,7 +131,8 @@ def _path(value: Any) -> str:
         return f"a path is expected, found {describe(value)}"
     if not value.isprintable():
         return f"{quoted(value)} has characters that do not belong in a path"
-    return "" if value == "" or value.startswith("/") else f"{quoted(value)} is no absolute path"
+    good = value == "" or value.startswith("/")
+    return "" if good else f"{quoted(value)} is not an absolute path"
 
 
 def _text(value: Any) -> str:

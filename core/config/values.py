@@ -110,7 +110,7 @@ class Http(NamedTuple):
     names: Annotated[
         tuple[str, ...],
         HOSTS,
-        "More names and addresses that requests may use, for example of a reverse proxy; those "
+        "More names and addresses that requests may use, for example of a reverse proxy; the names "
         "of node and cluster always work.",
     ] = ()
 

@@ -265,5 +265,5 @@ class Luxi:
 def _nanoseconds(seconds: int, micro: int) -> int:
     """A time of luxid as ns since 1970; raises ValueError."""
     if type(seconds) is not int or type(micro) is not int:
-        raise ValueError("a time of a job is no pair of whole numbers")
+        raise ValueError("a time of a job is not a pair of whole numbers")
     return (seconds * 10**6 + micro) * 1000

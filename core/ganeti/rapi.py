@@ -60,7 +60,7 @@ class Rapi:
         self._url = rapi_access.base_url(host)
         if self._url.startswith("http:") and verify is not False:
             raise StewardError(
-                f"{self._url}: without https everybody on the way can read and change what is "
+                f"{self._url}: without https anyone on the way can read and change what is "
                 "sent; --rapi-insecure allows that"
             )
         self._time_limit = time_limit

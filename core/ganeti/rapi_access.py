@@ -84,7 +84,7 @@ def base_url(host: str) -> str:
         raise StewardError(f"no RAPI daemon: HOST or HOST:PORT is expected, found {host!r}")
     if url.username is not None or url.password is not None:
         raise StewardError(
-            "user and password in the address can be read by everybody on this machine; put "
+            "every user of this machine can read user and password in the address; put "
             f"them in a file (--rapi-credentials) or in {USER_VARIABLE} and {PASSWORD_VARIABLE}"
         )
     shown = f"[{name}]" if ":" in name else name

@@ -37,7 +37,7 @@ def ascii_fault(job: Job) -> str:
     if json.dumps(job, ensure_ascii=False).isascii():
         return ""
     names = ", ".join(str(one.get("OP_ID", "?")) for one in job)
-    return f"{names}: only ASCII may be in a job, for Ganeti's daemons can stop at other text"
+    return f"{names}: only ASCII may be in a job: other text can stop Ganeti's daemons"
 
 
 def _written(operation: dict[str, Any], reasons: Sequence[Reason]) -> list[list[str | int]]:

@@ -70,7 +70,7 @@ def digest(key: bytes, text: str, salt: str) -> str:
     try:
         content = salt.encode() + text.encode()
     except UnicodeEncodeError:
-        raise BadMessage("the message holds characters that are no Unicode text") from None
+        raise BadMessage("the message has characters that are not Unicode text") from None
     return hmac.digest(key, content, "sha1").hex()
 
 

@@ -190,7 +190,7 @@ def _missing_figures(cluster: Cluster) -> tuple[str, ...]:
     """A note on each node that does not report all figures."""
     return tuple(
         f"{node.name} {node.lack} and "
-        + ("counts as unusable" if node.silent else "takes no drbd and plain instances")
+        + ("is treated as unusable" if node.silent else "takes no drbd and plain instances")
         for node in cluster.nodes
         if node.missing
     )

@@ -110,7 +110,7 @@ def _message(content: bytes) -> Message:
         check_nesting(content)
         data = orjson.loads(content)
     except ValueError:
-        raise ValueError("it is no JSON") from None
+        raise ValueError("it is not JSON") from None
     # What a type checker does not know: a union is a type, too.
     kind: Any = Message
     message: Message = from_json(kind, data)

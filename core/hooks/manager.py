@@ -94,7 +94,7 @@ class Plugins:
             plugin = self._load(name)
         if plugin is None:
             known = ", ".join(dict.fromkeys([*ALLOCATORS, *self._named]))
-            raise PluginError(name, f"is no allocator that is loaded (loaded: {known})")
+            raise PluginError(name, f"is not a loaded allocator (loaded: {known})")
         return plugin
 
     # -- those that are only needed now and then

@@ -108,7 +108,7 @@ def _private(path: str, flags: int) -> int:
 def _check_private(directory: str) -> None:
     found = os.lstat(directory)
     if not stat.S_ISDIR(found.st_mode):
-        raise StewardError(f"history {directory}: it is no directory (a link is not followed)")
+        raise StewardError(f"history {directory}: it is not a directory (a link is not followed)")
     if found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o077:
         raise StewardError(
             f"history {directory}: must belong to the user it is written by and be closed to "

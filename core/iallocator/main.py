@@ -58,7 +58,7 @@ standard output.
   --static-kvm-node-memory=MIB  memory of a KVM node itself (default 4096)
   --mond[=yes|no]               use CPU load measured by the monitoring daemons
   --mond-xen                    with --mond: that of each Xen guest
-  --mond-time-limit=SECONDS     what all daemons have to answer (default 5)
+  --mond-time-limit=SECONDS     time limit of all daemons together (default 5)
   --ignore-dynu                 use no measured load whatever else is given
   -h, --help                    this text
   -V, --version                 the version

@@ -90,13 +90,13 @@ def outcome_fault(outcome: object, request: Request, cluster: Cluster) -> str:
     try:
         outcome.info.encode()
     except (AttributeError, UnicodeEncodeError):
-        return f"gave the info {shown(outcome.info)}, which is no text"
+        return f"gave the info {shown(outcome.info)}, which is not a text"
     explanations: object = outcome.explanations
     if explanations != () and not _are_explanations(explanations):
         return f"gave the explanations {shown(explanations)}"
     if isinstance(outcome, Refusal) or is_result(outcome.result, request, cluster):
         return ""
-    return f"gave {shown(outcome.result)}, which is no answer to this request on this cluster"
+    return f"gave {shown(outcome.result)}, which is not an answer to this request on this cluster"
 
 
 def _are_explanations(given: object) -> bool:

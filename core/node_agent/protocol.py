@@ -116,7 +116,7 @@ def read_request(text: str, is_this_node: Callable[[str], bool]) -> RepairReques
     """The request in the text of a signed message; raises BadRequest."""
     request = read_message(RepairRequest, text, REPAIR, is_this_node)
     if not is_name(request.command):
-        raise BadRequest(f"{quoted(request.command)} is no name of a command")
+        raise BadRequest(f"{quoted(request.command)} is not a command name")
     diagnose = load_json(request.diagnose)
     if diagnose.get("status") != LIVE_REPAIR or diagnose.get("command") != request.command:
         raise BadRequest("its diagnose object does not request this command")
@@ -142,7 +142,7 @@ def read_message(
     if not is_this_node(message.node):
         raise BadRequest(f"it is for the node {quoted(message.node)}")
     if not is_salt(message.rsalt):
-        raise BadRequest(f"its rsalt is no salt: {quoted(message.rsalt)}")
+        raise BadRequest(f"its rsalt is not a salt: {quoted(message.rsalt)}")
     if not is_id(message.id):
         raise BadRequest(f"id: 1 to 64 letters, digits, _ or -, found {describe(message.id)}")
     return message

@@ -88,11 +88,11 @@ def program_fault(path: str) -> str:
 
 def _checked(held: ExitStack, path: str, depth: int = 0) -> Found:
     if not path.startswith("/") or "\0" in path:
-        raise Forbidden(f"{quoted(path)} is no absolute path")
+        raise Forbidden(f"{quoted(path)} is not an absolute path")
     program = lead(held, open_entry(held, "/"), path)
     place = program.descriptor
     if not stat.S_ISREG(os.fstat(place).st_mode):
-        raise Forbidden(f"{path_of(place)} is no regular file")
+        raise Forbidden(f"{path_of(place)} is not a regular file")
     _check_rights(place)
     check_executable(place)
     check_interpreter(held, place, depth)
@@ -149,7 +149,7 @@ def lead(held: ExitStack, place: int, path: str) -> Found:
         directory = found.descriptor
         # In one that others can write, they could put one thing for another.
         if not stat.S_ISDIR(os.fstat(directory).st_mode):
-            raise Forbidden(f"{path_of(directory)} is no directory")
+            raise Forbidden(f"{path_of(directory)} is not a directory")
         _check_rights(directory)
         entry = open_entry(held, step, directory)
         if not stat.S_ISLNK(os.fstat(entry).st_mode):

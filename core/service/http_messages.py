@@ -87,7 +87,7 @@ def parse_head(raw: bytes, address: str) -> HttpRequest:
     first, *lines = raw.decode("latin-1").removesuffix("\r\n\r\n").split("\r\n")
     request = _FIRST.fullmatch(first)
     if not request:
-        raise RefusedRequest(400, "the first line is not that of a request of HTTP/1.1")
+        raise RefusedRequest(400, "the first line is not a request line of HTTP/1.1")
     headers: dict[str, str] = {}
     for line in lines:
         name, colon, value = line.partition(":")

@@ -105,7 +105,7 @@ def bind(address: str, port: int, *, absent: bool = False) -> socket.socket:
             address, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST
         )[0]
     except (OSError, UnicodeError):
-        raise StewardError(f"{address!a} is no IP address to listen at") from None
+        raise StewardError(f"{address!a} is not an IP address to listen on") from None
     listener = socket.socket(family, kind, protocol)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

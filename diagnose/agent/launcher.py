@@ -216,7 +216,7 @@ def executor(
         try:
             raw = launcher.call(Request(limit + around, repair), request.diagnose)
         except WorkFailed as err:
-            ended = "it was stopped, for the agent ended" if is_ending() else str(err)
+            ended = "it was stopped because the agent ended" if is_ending() else str(err)
             return CommandEnd(None, fault=ended)
         except OSError as err:
             return CommandEnd(None, fault=f"it could not be started: {reason_of(err)}")

@@ -224,5 +224,5 @@ def salt_of(raw: bytes) -> str:
     members = dict(zip(found.groups()[::2], found.groups()[1::2], strict=True)) if found else {}
     salt = members.get(b"salt", b"")
     if len(members) != 3 or len(salt) > _LONGEST_SALT or b"\\" in salt:
-        raise BadMessage("it is no signed message")
+        raise BadMessage("it is not a signed message")
     return salt.decode(errors="replace")

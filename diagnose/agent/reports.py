@@ -57,7 +57,7 @@ def read_report(raw: bytes) -> dict[str, Any]:
     except ValueError:
         raise BadReport("it is not valid JSON") from None
     if not isinstance(report, dict) or report.get("name") != COLLECTOR[0]:
-        raise BadReport("it is no report of the self-diagnosis")
+        raise BadReport("it is not a report of the self-diagnosis")
     if type(report.get("timestamp")) is not int or not isinstance(report.get("unknown"), list):
         raise BadReport("it has no timestamp or no list of what is unknown")
     return report
@@ -194,7 +194,7 @@ def _content(path: str) -> bytes:
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
-            raise _NotOurs("it is no regular file")
+            raise _NotOurs("it is not a regular file")
         if status.st_uid != os.geteuid() or status.st_mode & 0o022:
             raise _NotOurs(
                 "it must belong to the user who runs this and be closed to the writing of others"

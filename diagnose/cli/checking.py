@@ -105,7 +105,7 @@ def _inspect_command(path: str, settings: Diagnose) -> _Inspection:
             # It has to be installed for that.
             notes.append(f"would not be run where it is: {err}")
     else:
-        faults.append(f"{quoted(name)} is no name of a command (letters, digits, _ and - only)")
+        faults.append(f"{quoted(name)} is not a command name (letters, digits, _ and - only)")
     runs = []
     for number in range(2):
         time.sleep(_PAUSE * number)

@@ -72,7 +72,7 @@ _NAMED: Final = 5
 _STATUSES: Final = {
     EXIT_OK: "the object was printed; with --format nagios: OK",
     EXIT_FAILURE: "nothing is known about the node, or no run was possible; with --check: the "
-    "output is no good; with --format nagios: WARNING (suspect, live-repair)",
+    "output has faults; with --format nagios: WARNING (suspect, live-repair)",
     EXIT_USAGE: "the command line cannot be used; with --format nagios: CRITICAL (evacuate, "
     "evacuate-failover)",
     _NAGIOS_UNKNOWN: "with --format nagios: UNKNOWN",

@@ -183,7 +183,7 @@ def _groups(answer: Any) -> dict[str, list[Any]]:
             continue
         groups = reading.member(report, list, "vg")
         if len(groups) > 1 or (len(report) > 1 and not groups):
-            raise reading.MissingData("a report is not that of one volume group")
+            raise reading.MissingData("a report is not about one volume group")
         for group in groups:
             reports.setdefault(reading.member(group, str, "vg_name"), []).append(report)
     return reports
@@ -209,7 +209,7 @@ def _space(report: Any) -> tuple[int, int]:
     texts = [reading.member(group, str, key) for key in ("vg_size", "vg_free")]
     sizes = [size for size in map(_SIZE.fullmatch, texts) if size]
     if len(sizes) < len(texts):
-        raise reading.MissingData("vg_size or vg_free is no number of MiB")
+        raise reading.MissingData("vg_size or vg_free is not a number of MiB")
     total, free = (int(size[1]) for size in sizes)
     return total, free
 
@@ -217,7 +217,7 @@ def _space(report: Any) -> tuple[int, int]:
 def _count(group: Any) -> int:
     text = reading.member(group, str, "vg_missing_pv_count")
     if not (text.isascii() and text.isdecimal()):
-        raise reading.MissingData("vg_missing_pv_count is no number")
+        raise reading.MissingData("vg_missing_pv_count is not a number")
     return int(text)
 
 

@@ -63,7 +63,7 @@ class Settings(NamedTuple):
     limits: Annotated[
         tuple[str, ...],
         thresholds.LIMITS,
-        "Critical temperatures that replace those of the chip, in degrees Celsius: "
+        "Critical temperatures that replace the chip's own, in degrees Celsius: "
         '"CHIP=DEGREES" or "CHIP:LABEL=DEGREES", with shell patterns; the first match is used. '
         "CHIP may be CHIP:DEVICE.",
     ] = ()
@@ -91,7 +91,7 @@ class Settings(NamedTuple):
     ] = LIVE_REPAIR
     fan_status: Annotated[
         thresholds.Status,
-        "One of `fans` stands still, or its chip reports it as faulty.",
+        "A fan of `fans` stands still, or its chip reports it as faulty.",
     ] = LIVE_REPAIR
     alarm_status: Annotated[thresholds.Status, "A chip reports another alarm or fault."] = (
         LIVE_REPAIR

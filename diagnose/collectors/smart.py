@@ -235,7 +235,7 @@ def _read_devices(machine: Machine, unknowns: list[str]) -> list[SmartDevice]:
 def _device(machine: Machine, row: Any) -> SmartDevice:
     path, kind = reading.member(row, str, "name"), reading.member(row, str, "type")
     if not path.startswith("/dev/") or not (path + kind).isprintable():
-        raise reading.MissingData("smartctl names a disk that is no device")
+        raise reading.MissingData("smartctl names a disk that is not a device")
     return SmartDevice(
         path, kind, _kernel_serial(machine, path), reading.optional(row, str, "open_error")
     )

@@ -265,7 +265,7 @@ def _sectors(row: Any, number: int) -> int:
     """
     count = re.match("[0-9]+", member(row, str, "raw", "string"))
     if count is None:
-        raise MissingData(f"the raw value of attribute {number} is no count")
+        raise MissingData(f"the raw value of attribute {number} is not a count")
     return _plausible(row, number, int(count[0]))
 
 
@@ -273,7 +273,7 @@ def _value(row: Any, number: int) -> int:
     """What an attribute that counts something else counts; raises MissingData."""
     count = member(row, int, "raw", "value")
     if count < 0:
-        raise MissingData(f"the raw value of attribute {number} is no count")
+        raise MissingData(f"the raw value of attribute {number} is not a count")
     if number == _PACKED:
         return count & _LOWEST_COUNT
     # smartctl's database says how the disk's figures are printed; of others it is not known.

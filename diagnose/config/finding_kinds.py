@@ -12,7 +12,7 @@ from ganeti_steward.core.model.finding import STATUSES, is_name
 STATUS: Final = one_of(*STATUSES)._replace(text="status")
 
 #: A repair or diagnose command, or none; Ganeti's own rule for restricted commands.
-COMMAND: Final = word(is_name, "name of a command", hint="letters, digits, _ and - only")._replace(
+COMMAND: Final = word(is_name, "command name", hint="letters, digits, _ and - only")._replace(
     text="command"
 )
 

@@ -58,7 +58,7 @@ def source_fault(name: str) -> str:
     """What is wrong with the name of a source.  A colon would make it part of another one."""
     if re.fullmatch(r"[a-zA-Z0-9_.-]+", name):
         return ""
-    return f"{quoted(name)} is no name of a source (letters, digits, ., _ and - only)"
+    return f"{quoted(name)} is not a source name (letters, digits, ., _ and - only)"
 
 
 def _plugins_fault(value: Any) -> str:

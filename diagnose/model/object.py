@@ -170,5 +170,5 @@ def _member_faults(given: Any) -> list[str]:
         return [f"command: a text is expected, found {describe(command)}"]
     if not is_name(command):
         hint = "letters, digits, _ and - only"
-        return [f"command: {quoted(command)} is no name of a command ({hint})"]
+        return [f"command: {quoted(command)} is not a command name ({hint})"]
     return faults

@@ -83,7 +83,7 @@ def from_line(name: str, names: Collection[str], line: bytes) -> CheckResult | O
     try:
         kind, fields = parse(line, _AROUND)
         if kind not in _KINDS:
-            raise _BadResult(f"returned {shown(fields)}, which is no result of a source")
+            raise _BadResult(f"returned {shown(fields)}, which is not a result of a source")
         result: CheckResult | OwnName = _KINDS[kind](*fields)
         if not isinstance(result, OwnName):
             _check(names, result)
@@ -128,4 +128,4 @@ def _check_finding(about: str, finding: Finding) -> None:
     command = finding.command
     named = isinstance(command, str) and len(command) <= _LONGEST_COMMAND
     if not named or (command and not is_name(command)):
-        raise _BadResult(f"requests {shown(command)} for {about}, which is no name of a command")
+        raise _BadResult(f"requests {shown(command)} for {about}, which is not a command name")

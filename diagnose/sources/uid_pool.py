@@ -102,7 +102,7 @@ def parse_pool(text: str, separator: str = ",") -> list[Range]:
         try:
             bounds = [int(bound) for bound in item.split("-")]
         except ValueError:
-            faults.append(f"{quoted(item)} is no user id and no range of them")
+            faults.append(f"{quoted(item)} is neither a user id nor a range of user ids")
             continue
         fault = _fault(bounds)
         if fault:

@@ -70,7 +70,7 @@ def run(
 def opened(name: str, directory: str) -> Iterator[int]:
     """A descriptor of a command that may be run, whatever becomes of its name; raises Forbidden."""
     if not is_name(name):
-        raise Forbidden(f"{quoted(name)} is no name of a command (letters, digits, _ and - only)")
+        raise Forbidden(f"{quoted(name)} is not a command name (letters, digits, _ and - only)")
     with ExitStack() as held:
         place = _directory(held, directory)
         command = lead(held, place, name).descriptor
@@ -91,7 +91,7 @@ def _directory(held: ExitStack, path: str) -> int:
     """A descriptor of a whitelist directory that passes all checks; raises Forbidden."""
     place = lead(held, open_entry(held, "/"), path).descriptor
     if not stat.S_ISDIR(os.fstat(place).st_mode):
-        raise Forbidden(f"{path_of(place)} is no directory")
+        raise Forbidden(f"{path_of(place)} is not a directory")
     _check_owner_and_mode(place)
     return place
 
@@ -109,7 +109,7 @@ def _check_owner_and_mode(place: int) -> None:
 
 def _check_file(held: ExitStack, command: int) -> None:
     if not stat.S_ISREG(os.fstat(command).st_mode):
-        raise Forbidden(f"{path_of(command)} is no regular file")
+        raise Forbidden(f"{path_of(command)} is not a regular file")
     _check_owner_and_mode(command)
     check_executable(command)
     check_interpreter(held, command)

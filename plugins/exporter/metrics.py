@@ -65,13 +65,13 @@ _GROUP: Final[tuple[tuple[str, str, Callable[[GroupFigures], float]], ...]] = (
 _SIZE: Final[tuple[tuple[str, str, Callable[[CountedSize], float]], ...]] = (
     (
         "capacity_instances",
-        "More instances of the size that fit, after those of the sizes before it.",
+        "Instances of the size that fit in addition to the sizes before it.",
         lambda one: one.fits,
     ),
     ("capacity_memory_bytes", "Memory of one instance of the size.", lambda one: one.memory * _MIB),
     (
         "capacity_disk_bytes",
-        "What one instance of the size takes of the disk of each of its nodes.",
+        "Disk space that one instance of the size takes on each of its nodes.",
         lambda one: one.disk * _MIB,
     ),
     ("capacity_vcpus", "VCPUs of one instance of the size.", lambda one: one.vcpus),

@@ -108,7 +108,7 @@ def _unknown(operator: Any) -> str:
         hint = f"; use {quoted(hints[operator])}"
     elif operator in negated:
         hint = f"; use [{quoted(NOT)}, [{quoted(negated[operator])}, ...]]"
-    return f"{quoted(operator)} is no operator of job filters{hint}"
+    return f"{quoted(operator)} is not an operator of job filters{hint}"
 
 
 def _negation(parts: Any, place: str) -> _Faults:

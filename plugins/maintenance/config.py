@@ -263,7 +263,7 @@ class Maintd(NamedTuple):
     )
 
 
-_ALLOCATOR: Final = kinds.word(is_name, "name of an allocator", hint='like "hail" or "steward"')
+_ALLOCATOR: Final = kinds.word(is_name, "allocator name", hint='like "hail" or "steward"')
 
 
 class Harep(NamedTuple):
@@ -362,7 +362,7 @@ class Rebalance(NamedTuple):
         "With by-load: least relative improvement by each move.",
     ] = 0.1
     load_time_limit: Annotated[
-        float, kinds.number(0.1, 600), "Seconds all monitoring daemons have to answer."
+        float, kinds.number(0.1, 600), "Seconds within which all monitoring daemons must answer."
     ] = 5
     evac_mode: Annotated[bool, "Whether only instances with a drained or offline node move."] = (
         False

@@ -23,12 +23,12 @@ def steward_check_config(config: Config) -> Iterator[str]:
     period = diagnosis_period(agent.interval)
     if period and maintd.report_max_age <= period.seconds:
         yield (
-            f"maintd.report-max-age: a report counts for {maintd.report_max_age:g} s only, but "
+            f"maintd.report-max-age: a report is used for {maintd.report_max_age:g} s only, but "
             f"the next one is made {period.seconds:g} s later ({period.where})"
         )
     if agent.repair and maintd.command_time_limit <= agent.repair_time_limit:
         yield (
-            f"maintd.command-time-limit: a repair command counts as failed after "
+            f"maintd.command-time-limit: a repair command is treated as failed after "
             f"{maintd.command_time_limit:g} s, but it may run for {agent.repair_time_limit:g} s "
             "(agent.repair-time-limit)"
         )

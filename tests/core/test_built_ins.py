@@ -99,7 +99,7 @@ def test_names_are_unique() -> None:
 
 
 def test_a_name_that_is_none() -> None:
-    with pytest.raises(PluginError, match=r"plugin nosuch: is no allocator that is loaded"):
+    with pytest.raises(PluginError, match=r"plugin nosuch: is not a loaded allocator"):
         Plugins(Config(), ()).implementation("nosuch", "steward_allocate")
     with pytest.raises(PluginError, match="plugin md: does not implement steward_allocate"):
         Plugins(Config(), ()).implementation("md", "steward_allocate")

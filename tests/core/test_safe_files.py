@@ -170,7 +170,7 @@ def test_a_fifo_in_the_history(tmp_path: Path) -> None:
     answer = tmp_path / "history" / history.names(config)[0] / history.ANSWER
     answer.unlink()
     os.mkfifo(answer)
-    with pytest.raises(StewardError, match="it is no regular file"):
+    with pytest.raises(StewardError, match="it is not a regular file"):
         kept_requests.entry(config)
 
 
@@ -237,7 +237,7 @@ def test_what_root_uses_and_others_can_write(
 
 def test_a_configuration_that_is_a_fifo_or_never_ends(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
-    with pytest.raises(BadConfig, match="it is no regular file"):
+    with pytest.raises(BadConfig, match="it is not a regular file"):
         load_config(str(tmp_path / "fifo"))
     with pytest.raises(BadConfig, match="it is longer than 16777216 bytes"):
         load_config("/dev/zero")

@@ -176,7 +176,10 @@ def test_a_node_that_does_not_answer(lab: Lab, to: Ways) -> None:
     try:
         for options in (to.luxi, to.rapi):
             done = lab.ok(f"{STEWARD} place -v -t drbd --memory 512 -s 1g -G default {options}")
-            assert "Note: node3.lab does not report its figures and counts as unusable" in done.text
+            assert (
+                "Note: node3.lab does not report its figures and is treated as unusable"
+                in done.text
+            )
             assert "Chosen: node1.lab/node2.lab\n" in done.text or (
                 "Chosen: node2.lab/node1.lab\n" in done.text
             )

@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     faults = "instances that would not be placed where they are, tags that mean nothing"
     actions = {
         "list": ("every aggregate with its members", _list, _describe_list),
-        "show": ("one aggregate, node, node group or instance", _show, _describe_show),
+        "show": ("show an aggregate, a node, a node group or an instance", _show, _describe_show),
         "check": (f"{faults}; status 1 if there is any", _check, _describe_check),
         "hosts": (
             "the nodes that an expression allows; status 1 if none is",
@@ -169,7 +169,7 @@ def _show(options: argparse.Namespace, tagged: TaggedCluster) -> int:
     found = views(tagged, options.name, every=options.verbose)
     if not found:
         raise StewardError(
-            f"{options.name!a} is no aggregate with a member, no node, no node group and no "
+            f"{options.name!a} is not an aggregate with members, a node, a node group or an "
             f"instance of {tagged.source.where}"
         )
     sys.stdout.write("\n".join(found))

@@ -170,7 +170,7 @@ def _notes(tagged: reading.TaggedCluster, transfer: Transfer) -> list[str]:
     under, _ = reserving.resolve(tagged, transfer.target)
     if not under.claimable:
         notes.append(
-            f"{under.prefix} is no required prefix: the tag {transfer.target} on an instance "
+            f"{under.prefix} is not a required prefix: the tag {transfer.target} on an instance "
             f"requests nothing, steward:member-of:{transfer.target} does"
         )
     if under.free.name not in tagged.rules.settings.unclaimable:

@@ -82,7 +82,7 @@ def _check_reserving(tagged: TaggedCluster, found: Sequence[PrefixReservations],
         prefix = max(of_none or forbidden, key=len)
         free = free_pool(prefix)
         raise StewardError(
-            f"{name!a} is no reservation: {prefix} has no free pool ('gnt-cluster add-tags "
+            f"{name!a} is not a reservation: {prefix} has no free pool ('gnt-cluster add-tags "
             f"steward:unclaimable:{free}' would declare one, 'gnt-steward aggregate add {free} "
             "NODE...' would fill it)"
         )
@@ -233,7 +233,7 @@ def _check_tagged(cluster: Cluster, members: Members) -> None:
     name = members.name
     if members.groups or members.units or members.pools:
         raise StewardError(
-            f"{name} has members that are no nodes, which never were in the free pool; "
+            f"{name} has members that are not nodes and never were in the free pool; "
             "'gnt-steward aggregate remove' takes them out"
         )
     tag, nodes = aggregate_tag(name), cluster.node_index

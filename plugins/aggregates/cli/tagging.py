@@ -209,8 +209,8 @@ def _kind_of(cluster: Cluster, word: str) -> str:
         )
     if not node and not groups:
         raise StewardError(
-            f"{word!a} is no node and no node group of the cluster (others are unit:NODE:UNIT "
-            "and pool:POOL)"
+            f"{word!a} is neither a node nor a node group of the cluster (other members are "
+            "unit:NODE:UNIT and pool:POOL)"
         )
     return "node" if node else "group"
 

@@ -126,7 +126,7 @@ def checked_name(name: str, spelling: Spelling = TEXT) -> str:
             meant = "in:" if word == "in:" else spelling.negation
             raise ExpressionError(f'the name {name!a} begins like "{word}" (meant: {meant} ?)')
     if not _NAME.fullmatch(name):
-        raise ExpressionError(f"{name!a} is no name of an aggregate ({NAME_CHARACTERS})")
+        raise ExpressionError(f"{name!a} is not an aggregate name ({NAME_CHARACTERS})")
     if name.startswith(":") or name.endswith(":"):
         raise ExpressionError(f"the name {name!a} begins or ends with a colon")
     return name
@@ -140,7 +140,7 @@ def checked_prefix(prefix: str) -> str:
         checked_name(prefix + "x")
     except ExpressionError:
         raise ExpressionError(
-            f"no name of an aggregate can begin with {prefix!a} ({NAME_CHARACTERS})"
+            f"no aggregate name can begin with {prefix!a} ({NAME_CHARACTERS})"
         ) from None
     return prefix
 
@@ -148,7 +148,7 @@ def checked_prefix(prefix: str) -> str:
 def checked_suffix(suffix: str) -> str:
     """The role's name behind the key; raises ExpressionError."""
     if not _SUFFIX.fullmatch(suffix):
-        raise ExpressionError(f"{suffix!a} is no role (1 to 64 ASCII letters, digits, _ and -)")
+        raise ExpressionError(f"{suffix!a} is not a role (1 to 64 ASCII letters, digits, _ and -)")
     return suffix
 
 

@@ -102,7 +102,7 @@ def checked_date(text: str) -> str:
             raise ValueError
         time.strptime(text, "%Y-%m-%d")
     except ValueError:
-        raise ExpressionError(f"{text!a} is no date (YYYY-MM-DD)") from None
+        raise ExpressionError(f"{text!a} is not a date (YYYY-MM-DD)") from None
     return text
 
 

@@ -75,7 +75,7 @@ def _weight(text: str) -> float:
     weight = float(text) if _WEIGHT.fullmatch(text) else 0.0
     if not 0 < weight <= MOST:
         raise expression.ExpressionError(
-            f"the weight {text!a} is no number above 0, up to {MOST:g}"
+            f"the weight {text!a} is not a number above 0, up to {MOST:g}"
         )
     return weight
 

@@ -218,7 +218,7 @@ def checked_part(name: str, key: str) -> str:
     """The name of a unit or a pool; raises ExpressionError."""
     if not _PART.fullmatch(name):
         raise expression.ExpressionError(
-            f"{name!a} is no name of a {key} (1 to 64 ASCII letters, digits and _ - . / @)"
+            f"{name!a} is not a {key} name (1 to 64 ASCII letters, digits and _ - . / @)"
         )
     return name
 

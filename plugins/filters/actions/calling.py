@@ -80,7 +80,7 @@ class Actions:
     def _unknown(self, action: str) -> str:
         names = ", ".join(self._names) or "no plugin"
         return (
-            f"no plugin knows the action {quoted(action)}; the one that does has to be in "
+            f"no plugin knows the action {quoted(action)}; its plugin must be in "
             f"[plugins] load of the master, which has {names}"
         )
 

@@ -236,7 +236,7 @@ class _HeldJobs:
     def _not_yet(self, outcome: _HeldJob) -> str:
         """Why a release would have no effect now; the job could start when it is not wanted."""
         if self._uncounted:
-            return f"{_UNSEEN} {named(self._uncounted)}, which may count for a limit"
+            return f"{_UNSEEN} {named(self._uncounted)}, which may add to a limit"
         unended = sorted(self._pending & set(outcome.job.depends))
         if unended:
             return f"the job waits for job {unended[0]}"

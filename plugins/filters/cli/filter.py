@@ -15,7 +15,7 @@ SUBCOMMANDS: Final = {
     "add": ("create a rule and print its uuid", "cli.write:add_options"),
     "replace": ("change a rule, which also gives it a new watermark", "cli.write:replace_options"),
     "delete": ("delete rules", "cli.write:delete_options"),
-    "apply": ("make the rules of a file those of the cluster", "cli.apply"),
+    "apply": ("replace the cluster's rules with the rules of a file", "cli.apply"),
     "list": ("list the rules in the order in which jobs meet them", "cli.show:list_options"),
     "info": ("print everything about rules", "cli.show:info_options"),
     "recipe": ("print or create the rules of a usual policy, or remove them", "cli.recipe"),

@@ -61,7 +61,9 @@ def _add_remove(one: argparse.ArgumentParser) -> None:
             "gnt-steward filter recipe remove upgrade --recipe drain": "of one recipe",
         },
     )
-    one.add_argument("name", metavar="NAME", help="whose rules; those of other names stay")
+    one.add_argument(
+        "name", metavar="NAME", help="the name of the rules; rules of other names stay"
+    )
     one.add_argument(
         "--recipe",
         dest="only",
@@ -167,7 +169,7 @@ def _allowed(options: argparse.Namespace, faults: Faults, usual: str = "") -> li
 def _opcodes(options: argparse.Namespace, faults: Faults) -> Sequence[str]:
     for opcode in options.opcode or ():
         if not _OPCODE.fullmatch(opcode):
-            faults.add("--opcode", f"{quoted(opcode)} is no opcode, such as OP_INSTANCE_MIGRATE")
+            faults.add("--opcode", f"{quoted(opcode)} is not an opcode such as OP_INSTANCE_MIGRATE")
     return options.opcode or ()
 
 

@@ -140,7 +140,8 @@ def _look_at_reports(cluster: Cluster) -> Looked:
     except StewardError as err:
         return Looked((), (f"{_REPORTS} ({err})",))
     except (AttributeError, LookupError, TypeError) as err:
-        return Looked((), (f"{_REPORTS} (this is no status of a daemon: {type(err).__name__})",))
+        fault = f"the answer is not a status of the daemon: {type(err).__name__}"
+        return Looked((), (f"{_REPORTS} ({fault})",))
 
 
 def _report_troubles(status: Mapping[str, Any], cluster: Cluster) -> Iterator[Trouble]:

@@ -73,7 +73,7 @@ def add_times(parser: argparse.ArgumentParser) -> None:
 def _positive(text: str) -> float:
     value = float(text)
     if not 0 < value < math.inf:
-        raise argparse.ArgumentTypeError("it has to be above 0")
+        raise argparse.ArgumentTypeError("it must be above 0")
     return value
 
 

@@ -95,7 +95,7 @@ def _list_options(one: argparse.ArgumentParser) -> None:
         {
             "gnt-steward incident list": "node, action and status of each",
             "gnt-steward incident list -o +tag,jobs": "with two more columns",
-            "gnt-steward incident list --all": "with those of the audit log of this machine",
+            "gnt-steward incident list --all": "also the incidents in this machine's audit log",
         },
         units=_TIMES,
     )
@@ -151,24 +151,24 @@ def _confirm_options(one: argparse.ArgumentParser) -> None:
 
 #: Name -> description, and what declares the options.
 _SUBCOMMANDS: Final[Mapping[str, tuple[str, Callable[[argparse.ArgumentParser], None]]]] = {
-    "list": ("every incident that is recorded, the oldest first", _list_options),
-    "show": ("one incident with the reported object and its jobs", _show_options),
+    "list": ("list all recorded incidents, the oldest first", _list_options),
+    "show": ("show an incident with the reported object and its jobs", _show_options),
     "ack": ("acknowledge the result: remove its tag from the node", _ack_options),
-    "cancel": ("do nothing more about it: set the cancel tag on the node", _cancel_options),
+    "cancel": ("cancel the incident: set the cancel tag on the node", _cancel_options),
     "fence": (
         'permit that the node is switched off, where [maintd] has fence = "confirm": set its tag',
         _fence_options,
     ),
     "confirm": (
-        "as root on the master: a record that may be an old one is the latest",
+        "as root on the master: confirm that a record is the latest one",
         _confirm_options,
     ),
-    "history": ("what the audit log of this machine has", add_history_arguments),
+    "history": ("print this machine's audit log", add_history_arguments),
 }
 
 
 def _add_all(parser: argparse.ArgumentParser) -> None:
-    text = "also those that have no record any more, from the audit log of this machine"
+    text = "also incidents without a record, from this machine's audit log"
     parser.add_argument("--all", action="store_true", help=text)
     add_audit_option(parser)
 

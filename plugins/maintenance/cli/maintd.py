@@ -144,9 +144,11 @@ def _add_luxid(parser: argparse.ArgumentParser) -> None:
 
 def _add_commands(parser: argparse.ArgumentParser) -> None:
     what = parser.add_subparsers(dest="what", metavar="WHAT")
-    add_subcommand(what, "status", "what the running daemon does and holds back", _add_status)
-    add_subcommand(what, "plan", "what the next round would do, and why not more", _add_plan)
-    add_subcommand(what, "pause", "have the daemon start nothing, until resume", _add_pause)
+    add_subcommand(what, "status", "show what the running daemon does and holds back", _add_status)
+    add_subcommand(
+        what, "plan", "show what the next round would do, and what it would hold back", _add_plan
+    )
+    add_subcommand(what, "pause", "pause the daemon: it starts nothing until resume", _add_pause)
     add_subcommand(what, "resume", "end every pause", _add_resume)
 
 
@@ -182,7 +184,7 @@ def _add_plan(one: argparse.ArgumentParser) -> None:
 
 def _add_pause(one: argparse.ArgumentParser) -> None:
     describe(one, {"gnt-steward maintd pause 'work on the switch'": "running jobs continue"})
-    one.add_argument("reason", metavar="REASON", help="why; shown wherever it is in the way")
+    one.add_argument("reason", metavar="REASON", help="the reason; status and plan show it")
     one.set_defaults(act=_pause)
     _add_tagging(one)
 

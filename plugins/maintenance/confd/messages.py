@@ -102,7 +102,7 @@ def read_reply(raw: bytes, *, key: bytes, reply_salt: str, peer: str) -> Reply:
     except (ValueError, TypeError, KeyError):
         raise BadReply("the signed text is not a reply of confd") from None
     if type(serial) is not int or not 0 <= serial <= _LARGEST_SERIAL:
-        raise BadReply("the serial of the reply is no number that Ganeti counts to")
+        raise BadReply("the reply has an invalid serial number")
     if inner.get("protocol") != _PROTOCOL:
         raise BadReply("the signed text is not a reply of confd")
     return reply

@@ -74,7 +74,7 @@ def check_report(
     if data is None:
         return
     if not isinstance(data, dict) or not isinstance(data.get("status"), str):
-        raise RejectedAnswer(FORM, "the report's data are no diagnose object")
+        raise RejectedAnswer(FORM, "the report's data are not a diagnose object")
     if type(taken) is not int:
         fault = f"timestamp: a whole number is expected, found {describe(taken)}"
         raise RejectedAnswer(FORM, fault)

@@ -196,7 +196,7 @@ def _written(row: tuple[object, ...]) -> list[object]:
 def _checked(row: tuple[Any, ...], kinds: Sequence[type]) -> tuple[Any, ...]:
     """A row that was read; raises ValueError where another program wrote something else."""
     if [type(one) for one in row] != [*kinds]:
-        raise ValueError("a row is no entry of an audit log")
+        raise ValueError("a row is not an entry of an audit log")
     return row
 
 

@@ -75,7 +75,7 @@ def _of_the_cluster(status: Status) -> Iterator[Metric]:
     text = "Instances that should run and do not."
     yield _value("instances_down", text, len(status.figures.down))
     brakes = Counter(one.brake for one in status.held)
-    text = "What the last round did not do, by what held it."
+    text = "Tasks that the last round held, by brake."
     yield _by_label(GaugeMetricFamily, "held", text, "brake", brakes)
     yield _value(
         "incidents_stuck", "Incidents without progress for too long.", brakes.get(STUCK, 0)
@@ -87,7 +87,7 @@ def _of_the_daemon(status: Status) -> Iterator[Metric]:
     yield _value(
         "paused", "1 while nothing is started because of a pause.", status.pause is not None
     )
-    text, refused = "Reports that count for nothing, by reason.", status.poll.refused
+    text, refused = "Reports that were rejected, by reason.", status.poll.refused
     yield _by_label(CounterMetricFamily, "reports_refused", text, "reason", refused)
     text, started = "Tasks that were started, by step.", status.started_tasks
     yield _by_label(CounterMetricFamily, "tasks_started", text, "step", started)

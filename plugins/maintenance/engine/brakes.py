@@ -173,7 +173,7 @@ def _most_nodes(case: RepairCase) -> Held | None:
 def _of_deleted(world: World) -> set[str]:
     """The nodes whose repairs go on though their records were deleted: by the incidents."""
     gone = {one.incident for one in world.orphans} - {*world.incidents}
-    return {f"that of incident {uuid}, which has no record" for uuid in gone}
+    return {f"the node of incident {uuid}, which has no record" for uuid in gone}
 
 
 def storm(case: BrakeCase) -> Held | None:

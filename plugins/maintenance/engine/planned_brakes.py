@@ -91,7 +91,7 @@ def not_polled(case: RepairCase) -> Held | None:
             f"the agent of {name} was not polled since the daemon began, which takes {seconds:g} s"
         )
     elif task.command and not isinstance(found, Reported):
-        why = f"the agent of {name} gives no valid report ({found.why}): it has to run the command"
+        why = f"the agent of {name} gives no valid report ({found.why}): it must run the command"
     else:
         return None
     return braked(case, "not-reported", f"{why}; held: {task.reason}")

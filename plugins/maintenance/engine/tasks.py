@@ -362,7 +362,7 @@ def _word_task(incident: Incident, node: Node) -> Task | None:
     if not incident.answered:
         return None
     words = [tag for tag in incident.stopped_tags if tag in node.tags]
-    reason = f"remove {', '.join(words)} from node {node.name}: it was not off, for it answered"
+    reason = f"remove {', '.join(words)} from node {node.name}: it was not off, it answered"
     job = [remove_tags("node", node.name, words)]
     return Task(UNTAG, frozenset({node.name}), frozenset(), reason, (job,))
 

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 _HEAD: Final = """\
 #!/bin/bash
-# The rounds of gnt-steward maintenance plan, for the cluster as it was at {time}.
-# Run it as root on the master.  It ends at the first command that fails, with everything where it
-# is then: look at the last command that it has printed.  The same plan made again has the rest.
+# The rounds of gnt-steward maintenance plan for the cluster at {time}.
+# Run it as root on the master.  It stops at the first command that fails and undoes nothing:
+# the last command that it printed is the one that failed.  A new plan has the remaining rounds.
 #
-# WORK=/path/to/program: what is run with the name of a node that is empty, to reboot it and to wait
-# until it is back.  Without it a person has to do that.
+# WORK=/path/to/program: a program that gets the name of an empty node, reboots it and waits until
+# it is back.  Without WORK you must do that by hand.
 set -euo pipefail
 export LC_ALL=C
 

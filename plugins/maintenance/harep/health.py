@@ -103,7 +103,7 @@ def _plain(primary: Node) -> Need | Blocked | None:
         return Need(REINSTALL, f"its only node {_state(primary)}")
     if primary.drained:
         return Blocked(
-            f"its only node {_state(primary)}: it is not installed again, for its data is there"
+            f"its only node {_state(primary)}: it is not installed again because its data is there"
         )
     return None
 

@@ -91,7 +91,10 @@ def _of_incidents(status: Status) -> Iterator[Trouble]:
     yield from _named(WARN, active, ("incident is open", "incidents are open"), section)
     # One that was acknowledged has no result any more.
     over = [one.node_name for one in incidents if one.state.result == READY_TAG]
-    text = "repair has ended and is to be acknowledged", "repairs have ended, to be acknowledged"
+    text = (
+        "repair has ended and must be acknowledged",
+        "repairs have ended and must be acknowledged",
+    )
     yield from _named(WARN, over, text, section)
 
 

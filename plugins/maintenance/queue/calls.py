@@ -105,8 +105,8 @@ class Connections:
         if not self._before:
             return ""
         return (
-            f"{len(self._before)} connections to luxid that were open when the daemon began have "
-            "to be closed: a call is under way, or a command waits for a job (a restart of luxid "
+            f"{len(self._before)} connections to luxid that were open when the daemon began must "
+            "be closed: a call is under way, or a command waits for a job (a restart of luxid "
             "closes them)"
         )
 
@@ -118,7 +118,7 @@ class Connections:
             # The list has the name that the server gave it, which can be another one than ours.
             self._name = own.getpeername()
             if not list(self._rows()):
-                raise StewardError(f"{self._table} does not have those of {self._path}")
+                raise StewardError(f"{self._table} does not list the connections of {self._path}")
         # luxid takes connections in their order, and lets go of one without a request.
         for _ in range(int(self._wait / _LOOK)):
             seen = self._read()

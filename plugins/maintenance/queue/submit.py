@@ -253,7 +253,7 @@ def _job_fault(job: Job, at: int) -> str:
         text = json.dumps(job, ensure_ascii=False, allow_nan=False)
         needed = [int(one) for operation in job for one, _ in operation.get("depends") or ()]
     except (AttributeError, TypeError, ValueError) as err:
-        return f"is no list of operations: {err}"
+        return f"is not a list of operations: {err}"
     if not text.isascii():
         return "holds other text than ASCII, which luxid does not confirm"
     # Relative numbers count back from the job itself, so that other tasks' jobs may come before.

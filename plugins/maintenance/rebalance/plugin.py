@@ -48,7 +48,7 @@ class Rebalancing:
         try:
             world = world._replace(cluster=loaded(world, self._settings))
         except NoLoads as err:
-            return [Wait(f"nothing is moved, for the CPU load is not known: {err}")]
+            return [Wait(f"nothing is moved: the CPU load is not known: {err}")]
         groups = Groups(world, context, self._settings)
         if self._settings.by_load:
             return self._by_load(world, groups)

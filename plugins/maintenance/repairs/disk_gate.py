@@ -78,7 +78,7 @@ def _sentences(result: Sequence[Any], world: World) -> Iterator[str]:
     for uuid, fault in sorted(silent.items()):
         yield f"{_COMMAND} cannot read the volumes of {_name(uuid, world)}: {fault}"
     if inactive:
-        yield f"{_COMMAND}: disks have to be activated of {_listed(inactive)}"
+        yield f"{_COMMAND}: the disks must be activated of {_listed(inactive)}"
     if missing:
         lost = [f"{name} (on {_nodes(missing[name], world)})" for name in sorted(missing)]
         yield f"{_COMMAND}: volumes are missing of {_listed(lost)}"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from ganeti_steward.allocators.jobs.operations import failover
 from ganeti_steward.core import hookimpl
 from ganeti_steward.core.ganeti.reasons import Reason, with_reasons
+from ganeti_steward.core.json_reader import counted
 from ganeti_steward.core.model.cluster import Instance
 from ganeti_steward.core.model.context import Context
 from ganeti_steward.core.model.finding import EVACUATE_FAILOVER
@@ -68,8 +69,9 @@ class Emptied(NamedTuple):
             return f"no instance is left on node {node}"
         names = ", ".join(name for name, _ in self.copies)
         return (
-            f"no instance runs on node {node}; copies are missing, for those of "
-            f"{len(self.copies)} instances stay on it: {names}"
+            f"no instance runs on node {node}; the copies of "
+            f"{counted(len(self.copies), 'instance')} stay on it because no other node can "
+            f"take them: {names}"
         )
 
 

@@ -35,7 +35,7 @@ def steward_plan(incident: Incident, world: World) -> list[Plan] | None:
     if not isinstance(command, str) or not command:
         return [Done(_left_to_people(node.name, found))]
     if not is_name(command):
-        return [Failed(f"{_NO_COMMAND}: {command!a} is no name of a command")]
+        return [Failed(f"{_NO_COMMAND}: {command!a} is not a command name")]
     reason = f"run the repair command {command} on node {node.name}"
     return [Task(COMMAND, frozenset({node.name}), frozenset(), reason, command=command)]
 

@@ -89,7 +89,7 @@ def _drain(case: MaintenanceCase) -> task.Task:
     if not case.node.drained:
         tags = [DRAINED_TAG, *([CANDIDATE_TAG] if case.node.master_candidate else [])]
         job.insert(0, operations.set_tags("node", case.name, [case.own(tag) for tag in tags]))
-    reason = f"set {case.name} drained: it is to be emptied for maintenance"
+    reason = f"set {case.name} drained: it must be emptied for maintenance"
     return case.on_node(task.DRAIN, reason, job)
 
 
@@ -257,7 +257,7 @@ def _work(case: MaintenanceCase) -> task.Plan:
     command = works.command_of(case.request.work)
     if not command:
         advice = works.take_back_by_hand(case.name)
-        return task.Failed(f"{case.request.work!a} is no work; {advice}")
+        return task.Failed(f"{case.request.work!a} is not a known kind of work; {advice}")
     return runs(case, task.WORK, command, f": {why}")
 
 
@@ -265,8 +265,8 @@ def _working(case: MaintenanceCase) -> task.Wait:
     elapsed = (case.world.now - case.request.begun) // 10**9
     why = why_not_back(case.request, case.world, case.node)
     return task.Wait(
-        f"the work on {case.name} ({case.request.work}) was begun {elapsed} s ago, and it has to "
-        f"come back within {case.settings.return_limit:g} s: {why}; where it is over: gnt-steward "
+        f"the work on {case.name} ({case.request.work}) began {elapsed} s ago, and the node must "
+        f"be back within {case.settings.return_limit:g} s: {why}; where it is over: gnt-steward "
         f"maintenance done {case.name}",
         since=case.request.begun,
         until=case.request.begun + int(case.settings.return_limit * 10**9),

@@ -111,7 +111,7 @@ def for_each(
         if name not in world.reserved_instances and not nodes & world.reserved_nodes:
             chosen.append((name, job))
     if not chosen:
-        return task.Wait("other tasks use the nodes of all instances that are to be moved")
+        return task.Wait("other tasks use the nodes of all instances that must move")
     chosen = chosen[: case.settings.moves_at_once]
     names = [name for name, _ in chosen]
     nodes = {case.name, *targets}.union(*(world.instances[name].nodes for name in names))
@@ -150,7 +150,7 @@ def wait_for_sync(case: MaintenanceCase, when: str) -> task.Wait | None:
     if not reasons:
         return None
     of = f"{len(reasons)} of {len(case.mirrored)} instances"
-    reason = f"the disks of {of} have to be in sync {when}: {listed(reasons)}"
+    reason = f"the disks of {of} must be in sync {when}: {listed(reasons)}"
     return task.Wait(reason, mark=mark)
 
 
@@ -193,11 +193,11 @@ def _waiting(case: MaintenanceCase, blocked: Reasons, impossible: Reasons) -> ta
     of = f"the copies of {len(case.copies)} instances on {case.name}"
     if impossible and not blocked:
         return task.Wait(
-            f"{of} have to leave it, and there is no place for {len(impossible)} of them: "
+            f"{of} must leave it, and there is no place for {len(impossible)} of them: "
             f"{listed(impossible)}; gnt-steward maintenance cancel {case.name}, and start it again "
             "without --full",
             mark=task.BLOCKED,
         )
     if not blocked:
-        return task.Wait(f"{of} have to leave it, and other tasks use these instances")
+        return task.Wait(f"{of} must leave it, and other tasks use these instances")
     return task.Wait(f"{of} wait: {listed(blocked)}")

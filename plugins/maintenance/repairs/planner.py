@@ -90,7 +90,7 @@ def _check_task(task: Task, incident: Incident, world: World) -> None:
     if bool(task.jobs) == bool(task.command):
         raise BadPlan("its task needs either jobs or a command")
     if task.command and not is_name(task.command):
-        raise BadPlan(f"its command {shown(task.command)} is no name of a command")
+        raise BadPlan(f"its command {shown(task.command)} is not a command name")
     _check_jobs(task.jobs)
     if task.each and (len(task.each) != len(task.jobs) or not task.instances >= set(task.each)):
         raise BadPlan("its task does not name one of its instances for each of its jobs")

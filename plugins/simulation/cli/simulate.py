@@ -300,7 +300,7 @@ def _start(options: argparse.Namespace) -> World:
     if sized:
         raise StewardError("--nodes and --instances make a cluster; another one is named, too")
     source = open_source(given)
-    print_notes([f"the cluster at the start is that of {source.where}", *source.notes])
+    print_notes([f"the simulation starts with the cluster of {source.where}", *source.notes])
     return world_of(source.cluster)
 
 

@@ -247,7 +247,7 @@ def test_notes_are_printed(front: Front, tmp_path: Path) -> None:
     name = ganeti.nodes[0]["name"]
     with luxid(tmp_path, ganeti.luxi) as daemon:
         done = front("place", "-v", *WANTED, "--luxi-socket", daemon.path)
-    assert done.err == f"Note: {name} does not report its free memory and counts as unusable\n"
+    assert done.err == f"Note: {name} does not report its free memory and is treated as unusable\n"
     assert f"{name} primary" in done.out
     assert "silent" in done.out
 

@@ -70,7 +70,7 @@ def test_shadow(kept: Front) -> None:
     begun = "request=allocate name=new1.lab same="
     assert compared[0].startswith(f"shadow=balanced {begun}yes ours={place} theirs={place} score=")
     assert compared[1].startswith(f"shadow=nosuch {begun}no ours={place} theirs=failed score=")
-    assert "info=plugin nosuch: is no allocator that is loaded" in compared[1]
+    assert "info=plugin nosuch: is not a loaded allocator" in compared[1]
 
 
 def test_shadow_of_an_error(kept: Front) -> None:

@@ -212,7 +212,7 @@ def test_without_a_terminal_nothing_is_run(front: Front, tmp_path: Path) -> None
     with serving(tmp_path, stand_in) as client:
         done = front("balance", "-X", "--luxi-socket", socket_of(client))
     assert done.status == 1
-    assert done.err.endswith("-X has to be confirmed: run it on a terminal, or with --yes\n")
+    assert done.err.endswith("-X must be confirmed: run it on a terminal, or with --yes\n")
     assert stand_in.submissions == []
 
 

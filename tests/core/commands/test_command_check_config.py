@@ -161,7 +161,7 @@ def test_faulty_plugins(front: Front) -> None:
     ]
     assert found[6:] == [
         "allocators.allocate: plugin rules: does not implement steward_allocate",
-        "allocators.relocate: plugin elsewhere: is no allocator that is loaded "
+        "allocators.relocate: plugin elsewhere: is not a loaded allocator "
         "(loaded: balanced, dedicated, packed, rules)",
         "weigh.other: no plugin of this name is loaded",
         "plugin.absent: no plugin of this name is loaded",
@@ -209,8 +209,8 @@ def test_programs_and_shadows(front: Front) -> None:
         "allocators.allocate: command:/nonexistent/program: /nonexistent cannot be "
         "opened: No such file or directory",
         f"allocators.relocate: command:{loose}: {loose} can be written to by others than root",
-        "shadow.allocate: command:bin/true: 'bin/true' is no absolute path",
-        "shadow.allocate: plugin nosuch: is no allocator that is loaded "
+        "shadow.allocate: command:bin/true: 'bin/true' is not an absolute path",
+        "shadow.allocate: plugin nosuch: is not a loaded allocator "
         "(loaded: balanced, dedicated, packed)",
         "shadow.relocate: plugin dedicated: does not implement steward_relocate",
     ]
@@ -387,10 +387,10 @@ def test_the_node_side(front: Front) -> None:
     [
         ("[diagnose]\nload = ['smart']", "diagnose.load: smart is the name of another source"),
         ("[diagnose]\nload = ['nagios']", "diagnose.load: nagios is the name of another source"),
-        ("[diagnose]\nload = ['a:b']", "diagnose.load: 'a:b' is no name of a source ("),
+        ("[diagnose]\nload = ['a:b']", "diagnose.load: 'a:b' is not a source name ("),
         ("[diagnose]\nload = ['a', 'a']", "diagnose.load: a is named twice"),
         ("[diagnose]\ncollectors = ['md', 'md']", "diagnose.collectors: md is named twice"),
-        ("[nagios.'a:b']\ncommand = ['/bin/true']", "nagios.a:b: 'a:b' is no name of a source ("),
+        ("[nagios.'a:b']\ncommand = ['/bin/true']", "nagios.a:b: 'a:b' is not a source name ("),
     ],
 )
 def test_names_of_sources_that_collide(front: Front, text: str, fault: str) -> None:

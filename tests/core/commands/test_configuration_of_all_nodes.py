@@ -122,7 +122,7 @@ def test_outside_of_a_cluster(front: Front, others: Others) -> None:
         os.unlink(file)
     done = front("check-config", "--all-nodes")
     assert (done.status, done.out) == (1, f"{front.config_file}: OK\n")
-    assert "this is no node of a cluster: " in done.err
+    assert "this machine is not a cluster node (" in done.err
 
 
 def test_no_ssh(front: Front, others: Others, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     [
         (
             "[agent]\ninterval = 1200\nmax-age = 3600\n",
-            "maintd.report-max-age: a report counts for 900 s only, but the next one is made "
+            "maintd.report-max-age: a report is used for 900 s only, but the next one is made "
             "1200 s later (agent.interval)",
         ),
         (
             "[maintd]\nreport-max-age = 300\n",
-            "maintd.report-max-age: a report counts for 300 s only, but the next one is made "
+            "maintd.report-max-age: a report is used for 300 s only, but the next one is made "
             "300 s later (agent.interval)",
         ),
         (
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
         ),
         (
             "[agent]\nrepair = true\nrepair-time-limit = 4000\n",
-            "maintd.command-time-limit: a repair command counts as failed after 3700 s, but it "
+            "maintd.command-time-limit: a repair command is treated as failed after 3700 s, but it "
             "may run for 4000 s (agent.repair-time-limit)",
         ),
         (
@@ -96,7 +96,7 @@ def test_the_times_of_cron(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(f"{period}.__defaults__", (tmp_path,))
     config, _ = read_config("x", b"[agent]\ninterval = 0\n")
     assert list(limits.steward_check_config(config)) == [
-        "maintd.report-max-age: a report counts for 900 s only, but the next one is made 1800 s "
+        "maintd.report-max-age: a report is used for 900 s only, but the next one is made 1800 s "
         f"later (cron ({table}))"
     ]
     assert list(node_check.steward_check_config(config)) == [

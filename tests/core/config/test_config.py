@@ -120,7 +120,7 @@ _BAD = [
     ("[allocators]\ntime-limit = true", "a number is expected, found true"),
     ("[history]\nkeep = -1", "history.keep: -1 is not between 0 and 10000"),
     ("[history]\nkeep = 1.5", "history.keep: a whole number is expected, found the number 1.5"),
-    ("[history]\ndirectory = 'x'", "history.directory: 'x' is no absolute path"),
+    ("[history]\ndirectory = 'x'", "history.directory: 'x' is not an absolute path"),
     ("[history]\ndirectory = 5", "history.directory: a path is expected, found the number 5"),
     (
         '[log]\nfile = "/a\\u0000"',
@@ -136,12 +136,12 @@ _BAD = [
     ("[aggregates.units]\nn1 = ['a']", "aggregates.units: n1: a section is expected"),
     ("[aggregates.units.n1]\nu = 1", "aggregates.units: n1: u: a list of names is expected"),
     ("[diagnose]\ncollectors = ['smrat']", "diagnose.collectors: smrat is not one of smart, md, "),
-    ("[diagnose]\ncommands = ['a.b']", "diagnose.commands: 'a.b' is no name of a command"),
-    ("[diagnose]\npool-user = ['*']", "diagnose.pool-user: '*' is no name of a command"),
-    ("[diagnose]\nseveral-command = '../x'", "'../x' is no name of a command (letters, digits"),
+    ("[diagnose]\ncommands = ['a.b']", "diagnose.commands: 'a.b' is not a command name"),
+    ("[diagnose]\npool-user = ['*']", "diagnose.pool-user: '*' is not a command name"),
+    ("[diagnose]\nseveral-command = '../x'", "'../x' is not a command name (letters, digits"),
     (
         "[diagnose]\nseveral-command = 1",
-        "diagnose.several-command: the name of a command (letters, digits, _ and - only) is "
+        "diagnose.several-command: a command name (letters, digits, _ and - only) is "
         "expected, found the number 1",
     ),
     ("[diagnose]\nseveral-status = 'Ok'", "one of live-repair, evacuate, evacuate-failover is"),
@@ -212,7 +212,7 @@ def test_missing_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_file_that_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(BadConfig, match="it is no regular file"):
+    with pytest.raises(BadConfig, match="it is not a regular file"):
         load_config(str(tmp_path))
 
 

@@ -68,7 +68,7 @@ def test_every_fault_is_named() -> None:
         f"plugin.rack.load_factor: no such key {known}",
         "plugin.rack.locked: true or false is expected, found the number 1",
         "plugin.rack.doors: a list of texts is expected, found the text 'a'",
-        "plugin.rack.top: '#f00' is no colour (letters only)",
+        "plugin.rack.top: '#f00' is not a colour (letters only)",
         f"plugin.rack.'a\\nb': no such key {known}",
     ]
 

@@ -109,7 +109,7 @@ def test_no_key(path: Path, content: bytes) -> None:
 
 
 def test_a_directory_and_a_strange_path(tmp_path: Path) -> None:
-    with pytest.raises(NoKey, match="it is no regular file"):
+    with pytest.raises(NoKey, match="it is not a regular file"):
         KeyFile(str(tmp_path)).key()
     with pytest.raises(NoKey, match="cannot be read"):
         KeyFile("/nowhere\0").key()
@@ -127,5 +127,5 @@ def test_a_fifo_in_place_of_the_key(path: Path) -> None:
     assert file.key() == FIRST
     path.unlink()
     os.mkfifo(path)
-    with pytest.raises(NoKey, match="it is no regular file"):
+    with pytest.raises(NoKey, match="it is not a regular file"):
         file.key()

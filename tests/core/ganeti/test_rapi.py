@@ -55,8 +55,8 @@ def test_addresses(host: str, url: str) -> None:
         ("cluster:99999", "HOST or HOST:PORT is expected"),
         ("ftp://cluster", "HOST or HOST:PORT is expected"),
         ("cluster/2/info", "HOST or HOST:PORT is expected"),
-        ("https://lab:secret@cluster", "can be read by everybody on this machine"),
-        ("lab@cluster", "can be read by everybody on this machine"),
+        ("https://lab:secret@cluster", "every user of this machine can read user and password"),
+        ("lab@cluster", "every user of this machine can read user and password"),
     ],
 )
 def test_no_addresses(host: str, fault: str) -> None:
@@ -89,7 +89,7 @@ def test_an_answer_that_never_ends() -> None:
 
 
 def test_plain_http_must_be_meant() -> None:
-    with pytest.raises(StewardError, match="without https everybody on the way can read"):
+    with pytest.raises(StewardError, match="without https anyone on the way can read"):
         Rapi("http://127.0.0.1:1", LAB)
 
 

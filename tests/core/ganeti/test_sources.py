@@ -112,13 +112,13 @@ def test_silent_nodes_are_reported(tmp_path: Path) -> None:
     name = ganeti.nodes[1]["name"]
     with luxid(tmp_path, ganeti.luxi) as daemon:
         notes = source("--luxi-socket", daemon.path).notes
-    assert notes == (f"{name} does not report its free memory and counts as unusable",)
+    assert notes == (f"{name} does not report its free memory and is treated as unusable",)
     ganeti.nodes[1] |= dict.fromkeys(("mtotal", "mnode", "ctotal", "cnos", "dtotal", "dfree"))
     ganeti.nodes[2]["dfree"] = None
     with luxid(tmp_path, ganeti.luxi) as daemon:
         notes = source("--luxi-socket", daemon.path).notes
     assert notes == (
-        f"{name} does not report its figures and counts as unusable",
+        f"{name} does not report its figures and is treated as unusable",
         f"{ganeti.nodes[2]['name']} does not report its total disk, free disk and takes no drbd "
         "and plain instances",
     )

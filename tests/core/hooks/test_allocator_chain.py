@@ -183,8 +183,7 @@ def test_the_snapshot_cannot_be_changed(site: Site, capture: Capture) -> None:
     [
         (
             "nosuch",
-            "plugin nosuch: is no allocator that is loaded "
-            "(loaded: balanced, dedicated, packed, rules)",
+            "plugin nosuch: is not a loaded allocator (loaded: balanced, dedicated, packed, rules)",
         ),
         ("rules", "plugin rules: does not implement steward_allocate"),
     ],
@@ -245,7 +244,7 @@ def test_no_answer_to_capacity(site: Site, capture: Capture, returns: str) -> No
     """
     site.plugin("odd", source)
     site.configure("odd", more=chain("capacity", "odd"))
-    assert "which is no answer to this request on this cluster" in site.refused(message)
+    assert "which is not an answer to this request on this cluster" in site.refused(message)
 
 
 def test_balance(site: Site, capture: Capture) -> None:
@@ -266,7 +265,7 @@ def test_balance(site: Site, capture: Capture) -> None:
     assert isinstance(outcome, Answer)
     assert outcome.info == "one"
     site.configure("two", more=chain("balance", "two"))
-    assert "which is no answer to this request" in site.refused(message)
+    assert "which is not an answer to this request" in site.refused(message)
     site.configure("two", more=chain("balance", "two", "balanced"))
     outcome = site.ask(message)
     assert isinstance(outcome, Answer)

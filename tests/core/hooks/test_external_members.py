@@ -180,11 +180,11 @@ FAULTS = {
     "no result": ("""echo '{"success":true,"info":""}'""", "gave an answer without 'result'"),
     "unknown node": (
         """echo '{"success":true,"info":"","result":["nosuch"]}'""",
-        "gave ['nosuch'], which is no answer to this request on this cluster",
+        "gave ['nosuch'], which is not an answer to this request on this cluster",
     ),
     "too few": (
         """echo '{"success":true,"info":"","result":["node1.lab"]}'""",
-        "gave ['node1.lab'], which is no answer to this request on this cluster",
+        "gave ['node1.lab'], which is not an answer to this request on this cluster",
     ),
 }
 
@@ -218,7 +218,7 @@ def test_flood(site: Site, capture: Capture) -> None:
     [
         ("command:", "names no program"),
         ("command:'/bin/true", "cannot be read: No closing quotation"),
-        ("command:bin/true", "'bin/true' is no absolute path"),
+        ("command:bin/true", "'bin/true' is not an absolute path"),
         ("command:/nonexistent/true", "/nonexistent cannot be opened: No such file or directory"),
         ("command:/etc/passwd", "/etc/passwd is not executable"),
     ],

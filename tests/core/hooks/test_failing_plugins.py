@@ -97,17 +97,17 @@ RESULTS: Final = {
     "coroutine": ("return (lambda: (yield))", "gave function, not an answer or a refusal"),
     "unknown node": (
         "return Answer(['node1.lab', 'node9.lab'], '')",
-        "gave ['node1.lab', 'node9.lab'], which is no answer to this request on this cluster",
+        "gave ['node1.lab', 'node9.lab'], which is not an answer to this request on this cluster",
     ),
-    "too few": ("return Answer(['node1.lab'], '')", "gave ['node1.lab'], which is no answer"),
-    "too many": ("return Answer(['node1.lab', 'node2.lab', 'node3.lab'], '')", "is no answer"),
-    "twice": ("return Answer(['node1.lab', 'node1.lab'], '')", "is no answer"),
-    "a name": ("return Answer('node1.lab', '')", "gave 'node1.lab', which is no answer"),
-    "nothing": ("return Answer(None, '')", "gave None, which is no answer"),
+    "too few": ("return Answer(['node1.lab'], '')", "gave ['node1.lab'], which is not an answer"),
+    "too many": ("return Answer(['node1.lab', 'node2.lab', 'node3.lab'], '')", "is not an answer"),
+    "twice": ("return Answer(['node1.lab', 'node1.lab'], '')", "is not an answer"),
+    "a name": ("return Answer('node1.lab', '')", "gave 'node1.lab', which is not an answer"),
+    "nothing": ("return Answer(None, '')", "gave None, which is not an answer"),
     "objects": ("return Answer([object(), object()], '')", "gave [<object object at"),
     "no info": ("return Answer(['node1.lab', 'node2.lab'], None)", "gave the info None"),
-    "bytes": ("return Refusal(b'no')", "gave the info b'no', which is no text"),
-    "surrogate": ("return Refusal('\\udcff')", "gave the info '\\udcff', which is no text"),
+    "bytes": ("return Refusal(b'no')", "gave the info b'no', which is not a text"),
+    "surrogate": ("return Refusal('\\udcff')", "gave the info '\\udcff', which is not a text"),
     "explanations": ("return Refusal('no', ('because',))", "gave the explanations ('because',)"),
 }
 
@@ -182,7 +182,7 @@ def test_allocators_of_other_types(site: Site, capture: Capture, name: str, resu
     site.configure("broken", more=f'[allocators]\n{kind} = ["broken"]')
     info = site.refused(message)
     assert info.startswith("plugin broken: gave ")
-    assert info.endswith(", which is no answer to this request on this cluster")
+    assert info.endswith(", which is not an answer to this request on this cluster")
 
 
 @pytest.mark.parametrize(

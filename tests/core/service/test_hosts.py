@@ -82,5 +82,5 @@ def test_further_names(tmp_path: Any) -> None:
     assert load_config(str(file)).section(Http).names == ("status.example.org", "2001:db8::7")
     for bad in ("status.example.org:80", "http://status", "a b", "[::1]", "*"):
         file.write_text(f'[http]\nnames = ["{bad}"]')
-        with pytest.raises(BadConfig, match=r"http\.names: .* is no host name or IP address"):
+        with pytest.raises(BadConfig, match=r"http\.names: .* is not a host name or IP address"):
             load_config(str(file))

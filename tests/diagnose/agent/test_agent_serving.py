@@ -198,7 +198,7 @@ def test_where_it_cannot_listen(tmp_path: Path) -> None:
         f"gnt-steward agent: cannot listen at {MASTER} port {port}: Address already in use"
     )
     printed = refused_to_start(tmp_path, "-p", "0", settings='address = "somewhere"')
-    assert printed == "gnt-steward agent: 'somewhere' is no IP address to listen at"
+    assert printed == "gnt-steward agent: 'somewhere' is not an IP address to listen on"
     printed = refused_to_start(tmp_path, "-b", "192.0.2.1")
     assert printed.endswith("cannot listen at 192.0.2.1 port 1817: Cannot assign requested address")
     printed = refused_to_start(tmp_path, "-b", MASTER, "-p", "70000")

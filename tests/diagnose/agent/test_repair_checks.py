@@ -258,7 +258,7 @@ def test_a_forger_is_not_listened_to_for_a_while(
     ],
 )
 def test_no_signed_message(raw: bytes) -> None:
-    with pytest.raises(BadMessage, match="it is no signed message"):
+    with pytest.raises(BadMessage, match="it is not a signed message"):
         salt_of(raw)
 
 

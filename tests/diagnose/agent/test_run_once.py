@@ -348,7 +348,7 @@ def repaired(agent: Agent) -> str:
 @needs_root
 @pytest.mark.parametrize(
     ("number", "state", "fault"),
-    [(9, "lost", ""), (15, "ended", "it was stopped, for the agent ended")],
+    [(9, "lost", ""), (15, "ended", "it was stopped because the agent ended")],
 )
 def test_the_agent_is_ended_while_a_command_runs(
     tmp_path: Path, commands: Path, number: int, state: str, fault: str

@@ -108,7 +108,7 @@ def _run_command(name: str, directory: str) -> bytes:
 
 @pytest.mark.parametrize("run", ENTRANCES)
 def test_a_path_that_is_not_absolute(run: Callable[[str], str]) -> None:
-    assert "'bin/true' is no absolute path" in run("bin/true")
+    assert "'bin/true' is not an absolute path" in run("bin/true")
 
 
 @pytest.mark.parametrize("run", ENTRANCES)

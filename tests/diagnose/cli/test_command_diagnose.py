@@ -136,7 +136,7 @@ def test_output(disk: Front) -> None:
     os.mkfifo(pipe)
     done = disk("diagnose", "--output", str(pipe))
     assert (done.status, done.out) == (1, "")
-    assert f"{pipe} cannot be written: it is no regular file" in done.err
+    assert f"{pipe} cannot be written: it is not a regular file" in done.err
     assert pipe.is_fifo()
 
 

@@ -62,7 +62,7 @@ def check(front: Front, what: str) -> tuple[int, list[str]]:
         ('{"status":"Ok"} done', ["something follows the JSON value (line 1 column 17)"]),
         (
             '{"status":"live-repair","command":"fix.sh"}',
-            ["command: 'fix.sh' is no name of a command (letters, digits, _ and - only)"],
+            ["command: 'fix.sh' is not a command name (letters, digits, _ and - only)"],
         ),
     ],
 )
@@ -165,7 +165,7 @@ def test_check_of_a_command_that_cannot_be_one(disk: Front) -> None:
     path = program(disk.path, "raid.sh", """echo '{"status":"Ok"}'""")
     assert check(disk, path) == (
         1,
-        ["'raid.sh' is no name of a command (letters, digits, _ and - only)"],
+        ["'raid.sh' is not a command name (letters, digits, _ and - only)"],
     )
     os.chmod(path, 0o644)
     assert check(disk, path) == (1, ["it is a program, but not executable"])

@@ -123,7 +123,7 @@ BAD = [
         (
             json.dumps({"status": "live-repair", "command": name}).encode(),
             [
-                f"command: {name!r} is no name of a command (letters, digits, _ and - only)",
+                f"command: {name!r} is not a command name (letters, digits, _ and - only)",
             ],
         )
         for name in ("", "../x", "/bin/sh", "a b", "a.sh", "..", "a\n", "a\0", "\u0430")

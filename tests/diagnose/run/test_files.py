@@ -263,7 +263,7 @@ def test_a_state_that_is_not_understood(tmp_path: Path, raw: bytes) -> None:
 
 def test_a_state_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "state.json").mkdir()
-    assert "cannot be read: it is no regular file" in read_state(str(tmp_path)).note
+    assert "cannot be read: it is not a regular file" in read_state(str(tmp_path)).note
 
 
 def test_leftovers_of_killed_runs(tmp_path: Path) -> None:

@@ -133,7 +133,7 @@ def test_a_plugin_that_is_not_there(site: Site) -> None:
         ("ctypes.string_at(0)", "was ended by SIGSEGV"),
         ("raise KeyboardInterrupt", "failed: KeyboardInterrupt: no message"),
         ("return [Finding('other', 'Ok')]", "reports for 'other', not for itself"),
-        ("return [5]", "returned 5, which is no result of a source"),
+        ("return [5]", "returned 5, which is not a result of a source"),
         ("return None", "reported nothing"),
         ("return []", "reported nothing"),
     ],

@@ -84,7 +84,7 @@ ENDINGS = {
     ),
     "bad command": (
         """echo '{"status":"live-repair","command":"../swap"}'""",
-        "printed no diagnose object: command: '../swap' is no name of a command "
+        "printed no diagnose object: command: '../swap' is not a command name "
         "(letters, digits, _ and - only)",
     ),
     "no object": (
@@ -275,7 +275,7 @@ def test_not_allowed(commands: Path) -> None:
     assert run_command("../raid", LIMIT, 1000, directory=str(commands)) == [
         Unknown(
             "command:../raid",
-            "not run: '../raid' is no name of a command (letters, digits, _ and - only)",
+            "not run: '../raid' is not a command name (letters, digits, _ and - only)",
         )
     ]
 

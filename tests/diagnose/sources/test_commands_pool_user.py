@@ -155,7 +155,7 @@ def test_an_id_whose_process_cannot_be_ended(commands: Path, pool: Pool) -> None
     [
         ("", "not run: uid pool: the cluster has none"),
         ("0\n4294967295\n", "not run: uid pool: no user id is free"),
-        ("x\n", "not run: uid pool: 'x' is no user id and no range of them"),
+        ("x\n", "not run: uid pool: 'x' is neither a user id nor a range of user ids"),
     ],
 )
 def test_no_pool_user(commands: Path, pool: Pool, text: str, reason: str) -> None:

@@ -63,10 +63,10 @@ def test_standard_error_is_logged(caplog: pytest.LogCaptureFixture) -> None:
 @pytest.mark.parametrize(
     ("bad", "fault"),
     [
-        (5, "returned 5, which is no result of a source"),
-        (None, "returned None, which is no result of a source"),
-        ("Ok", "returned 'Ok', which is no result of a source"),
-        (("smart", "Ok"), "returned ['smart', 'Ok'], which is no result of a source"),
+        (5, "returned 5, which is not a result of a source"),
+        (None, "returned None, which is not a result of a source"),
+        ("Ok", "returned 'Ok', which is not a result of a source"),
+        (("smart", "Ok"), "returned ['smart', 'Ok'], which is not a result of a source"),
         (Finding("lvm", "Ok"), "reports for 'lvm', not for itself"),
         (Finding("smarty", "Ok"), "reports for 'smarty', not for itself"),
         (Finding("", "Ok"), "reports for '', not for itself"),
@@ -85,11 +85,11 @@ def test_standard_error_is_logged(caplog: pytest.LogCaptureFixture) -> None:
         ),
         (
             Finding("smart", "live-repair", "/bin/sh"),
-            "requests '/bin/sh' for 'smart', which is no name of a command",
+            "requests '/bin/sh' for 'smart', which is not a command name",
         ),
         (
             Finding("smart", "live-repair", None),  # type: ignore[arg-type]
-            "requests None for 'smart', which is no name of a command",
+            "requests None for 'smart', which is not a command name",
         ),
         (Unknown("smart:a", 5), "gives 5 as a reason about 'smart:a', not a text"),  # type: ignore[arg-type]
         (

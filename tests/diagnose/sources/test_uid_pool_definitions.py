@@ -27,17 +27,17 @@ DEFINITIONS = [
 
 
 BAD_DEFINITIONS = [
-    ("a", "'a' is no user id and no range of them"),
+    ("a", "'a' is neither a user id nor a range of user ids"),
     ("1-2-3", "'1-2-3' has more than one dash"),
-    ("-5", "'-5' is no user id and no range of them"),
-    ("5-", "'5-' is no user id and no range of them"),
-    ("1, ", "' ' is no user id and no range of them"),
-    ("1.5", "'1.5' is no user id and no range of them"),
+    ("-5", "'-5' is neither a user id nor a range of user ids"),
+    ("5-", "'5-' is neither a user id nor a range of user ids"),
+    ("1, ", "' ' is neither a user id nor a range of user ids"),
+    ("1.5", "'1.5' is neither a user id nor a range of user ids"),
     ("9-8", "'9-8' ends below its beginning"),
     ("4294967296", "'4294967296' is above the highest user id, 4294967295"),
     (
         "b,3-2,7",
-        "'b' is no user id and no range of them; '3-2' ends below its beginning",
+        "'b' is neither a user id nor a range of user ids; '3-2' ends below its beginning",
     ),
 ]
 

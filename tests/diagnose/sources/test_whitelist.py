@@ -111,7 +111,7 @@ def test_names_that_are_none(commands: Path, name: str) -> None:
     (commands / "sub").mkdir()
     says(commands / "sub", "raid", "bad")
     says(commands, "raid.sh", "bad")
-    with pytest.raises(Forbidden, match="is no name of a command"):
+    with pytest.raises(Forbidden, match="is not a command name"):
         run_script(commands, name)
 
 
@@ -153,7 +153,7 @@ def test_a_whitelist_that_is_none(commands: Path) -> None:
     file = says(commands, "raid", "bad")
     for place, fault in [
         (commands / "nosuch", f"{commands}/nosuch cannot be opened: No such file or directory"),
-        (file, f"{file} is no directory"),
+        (file, f"{file} is not a directory"),
     ]:
         with pytest.raises(Forbidden) as caught:
             run_script(place)

@@ -71,10 +71,10 @@ def _mode(mode: int) -> Callable[[Path], None]:
 
 BAD_FILES = [
     (_missing, "{} cannot be opened: No such file or directory"),
-    (_directory, "{} is no regular file"),
-    (_fifo, "{} is no regular file"),
-    (_socket, "{} is no regular file"),
-    (_device, "{} is no regular file"),
+    (_directory, "{} is not a regular file"),
+    (_fifo, "{} is not a regular file"),
+    (_socket, "{} is not a regular file"),
+    (_device, "{} is not a regular file"),
     (_owner, "{} belongs to 12345:0 (user:group), not to 0:0"),
     (_group, "{} belongs to 0:12345 (user:group), not to 0:0"),
     *[

@@ -77,7 +77,10 @@ def test_repetition_changes_nothing(site: Site, capture: Capture) -> None:
 def test_faults_in_the_configuration_close_everything(site: Site, capture: Capture) -> None:
     site.configure(more=CONFIGURED.replace('["room2"]', '["room 2"]'))
     refusal = site.refused(capture("allocate-drbd"))
-    assert "configuration aggregates.groups.rack2: 'room 2': 'room 2' is no name" in refusal
+    assert (
+        "configuration aggregates.groups.rack2: 'room 2': 'room 2' is not an aggregate name"
+        in refusal
+    )
     assert "configuration aggregates.pools.p1: 'room 2'" in refusal
 
 
@@ -110,7 +113,6 @@ def test_a_prefix_no_name_begins_with(site: Site, capture: Capture) -> None:
     site.configure(more='[aggregates]\nrequired-prefixes = ["a b", "in:"]\n')
     key, ending = "aggregates.required-prefixes", "(1 to 64 ASCII letters, digits and _ - . / @ :)"
     assert site.refused(capture("allocate-drbd")) == "; ".join(
-        f"configuration {key}: {prefix!r}: no name of an aggregate can begin with {prefix!r} "
-        f"{ending}"
+        f"configuration {key}: {prefix!r}: no aggregate name can begin with {prefix!r} {ending}"
         for prefix in ("a b", "in:")
     )

@@ -22,9 +22,7 @@ def test_real_process(site: Site, capture: Capture) -> None:
     answer = site.run(message)
     assert (answer["success"], answer["result"]) == (False, [])
     name = message["request"]["name"]
-    head = (
-        f"Request failed: instance {name}: tag 'steward:member-of:ssd\\n': 'ssd\\n' is no name of "
-    )
+    head = f"Request failed: instance {name}: tag 'steward:member-of:ssd\\n': 'ssd\\n' is not an "
     assert answer["info"].startswith(head)
     assert f"; instance {name}: tag 'steward:member-of:\\xe4': " in answer["info"]
 

@@ -82,8 +82,8 @@ def test_rules_are_read_in_the_order_jobs_meet_them(tmp_path: Path) -> None:
             {"priority": -1, "watermark": {}},
             f"priority: {WHOLE} the number -1; watermark: {WHOLE} an object",
         ),
-        ({"reason_trail": [["a", "b"]]}, "the reason trail is no list of sources"),
-        ({"reason_trail": [5]}, "the reason trail is no list of sources"),
+        ({"reason_trail": [["a", "b"]]}, "the reason trail is not a list of sources"),
+        ({"reason_trail": [5]}, "the reason trail is not a list of sources"),
     ],
 )
 def test_a_rule_that_cannot_be_read_hides_no_other(
@@ -198,7 +198,7 @@ def test_a_rule_that_is_nested_too_deeply_hides_no_other(tmp_path: Path, levels:
 def test_a_reason_of_another_form_hides_no_other(tmp_path: Path, trail: list[Any]) -> None:
     rules, unreadable = read(tmp_path, row("bad", reason_trail=trail), row("good"))
     assert [rule.uuid for rule in rules] == ["good"]
-    assert unreadable["bad"] == "the reason trail is no list of sources, texts and times"
+    assert unreadable["bad"] == "the reason trail is not a list of sources, texts and times"
 
 
 def test_text_of_no_encoding_is_replaced(tmp_path: Path) -> None:

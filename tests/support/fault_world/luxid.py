@@ -223,4 +223,4 @@ class WorldConnections(Connections):
             raise StewardError("luxid is stopped")
         now = frozenset(luxid.connections)
         self._open = now if self._open is None else self._open & now
-        return f"{len(self._open)} connections to luxid have to be closed" if self._open else ""
+        return f"{len(self._open)} connections to luxid must be closed" if self._open else ""

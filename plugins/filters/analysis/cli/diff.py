@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         },
         statuses={EXIT_OK: "done, with or without differences"},
     )
-    what = f"a file of rules, or {inputs.LIVE!r}: those of the cluster"
+    what = f"a file of rules, or {inputs.LIVE!r}: the cluster's rules"
     parser.add_argument("old", metavar="OLD", help=what)
     parser.add_argument("new", metavar="NEW", help=what)
     inputs.add_jobs_option(parser)

@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         units="Times and --duration are in seconds.",
     )
     parser.add_argument(
-        "rules", metavar="RULES", help=f"a file of rules, or {inputs.LIVE!r}: those of the cluster"
+        "rules", metavar="RULES", help=f"a file of rules, or {inputs.LIVE!r}: the cluster's rules"
     )
     parser.add_argument("jobs", metavar="JOBS", help="a JSON file of jobs with their times")
     parser.add_argument(

@@ -109,22 +109,20 @@ def _finish_request(one: argparse.ArgumentParser) -> None:
         "command:NAME (a repair command of its agent), or power (Ganeti's out-of-band program)"
     )
     one.add_argument("--work", type=_work, default=BY_ADMIN, metavar="WORK", help=text)
-    text = (
-        "a repair command of the node's agent, run before anything else is done; it has to end well"
-    )
+    text = "a repair command of the node's agent, run before anything else; it must succeed"
     one.add_argument("--before", type=_command, metavar="NAME", help=text)
-    text = "one that is run when the work is over, before the node is taken back; the same"
+    text = "a repair command to run after the work, before the node is taken back; it must succeed"
     one.add_argument("--after", type=_command, metavar="NAME", help=text)
     text = (
-        "the master too: it comes last, and waits until another node is the master "
+        "also the master: it comes last and waits until another node is the master "
         "(gnt-cluster master-failover there)"
     )
     one.add_argument("--with-master", action="store_true", help=text)
     text = "at most N nodes are away at the same time, and at most as many as most-nodes"
     one.add_argument("--at-once", type=maintenance_plan.positive, metavar="N", help=text)
     text = (
-        "when all nodes have to be back, such as 06:00, 'Sat 06:00' or '2026-12-05 06:00': as few "
-        "nodes are away at once as are in time, and nothing is requested where none are"
+        "when all nodes must be back, such as 06:00, 'Sat 06:00' or '2026-12-05 06:00': the "
+        "fewest nodes are away at once that are in time; nothing is requested if that is too late"
     )
     one.add_argument("--by", type=_deadline, metavar="TIME", help=text)
     text = "the tag that each of these nodes loses at the end of its maintenance"
@@ -140,7 +138,7 @@ def _finish_request(one: argparse.ArgumentParser) -> None:
 
 def _work(text: str) -> str:
     if not is_work(text):
-        raise argparse.ArgumentTypeError(f"{text!a} is none of none, power, command:NAME")
+        raise argparse.ArgumentTypeError(f"{text!a} is not one of none, power, command:NAME")
     return text
 
 
@@ -149,7 +147,7 @@ def _deadline(text: str) -> int:
     at = read_deadline(text, datetime.fromtimestamp(time.time()))
     if at is None:
         raise argparse.ArgumentTypeError(
-            f"{text!a} is not a time to come, such as 06:00, Sat 06:00 or 2026-12-05 06:00"
+            f"{text!a} is not a future time such as 06:00, Sat 06:00 or 2026-12-05 06:00"
         )
     return int(at.timestamp()) * 10**9
 
@@ -287,7 +285,7 @@ def _done_options(one: argparse.ArgumentParser) -> None:
 
 
 def _cancel_options(one: argparse.ArgumentParser) -> None:
-    describe(one, {"gnt-steward maintenance cancel node3": "do nothing more about node3"})
+    describe(one, {"gnt-steward maintenance cancel node3": "cancel the maintenance of node3"})
     _word_options(one, "cancel")
 
 
@@ -316,30 +314,33 @@ def _word(word: str, options: argparse.Namespace) -> int:
 #: Name -> description, and what declares the options.
 _SUBCOMMANDS: Final[Mapping[str, tuple[str, Callable[[argparse.ArgumentParser], None]]]] = {
     "plan": (
-        "the rounds in which nodes can be away, and what moves",
+        "print the rounds in which nodes can be away, and the moves",
         maintenance_plan.plan_options,
     ),
     "start": ("empty nodes for maintenance, one after the other", _start_options),
-    "roll": ("the same for all nodes, or a node group", _roll_options),
+    "roll": ("empty all nodes or a node group for maintenance, in rounds", _roll_options),
     "list": (
-        "each maintenance that is recorded, and how far it is",
+        "list all recorded maintenance with its progress",
         maintenance_list.list_options,
     ),
     "wait": (
         "wait until the node is ready, back or done, for scripts",
         maintenance_wait.wait_options,
     ),
-    "show": ("one maintenance with all that is recorded", maintenance_list.show_options),
-    "pause": ("have no maintenance go on, until resume", maintenance_pause.pause_options),
+    "show": ("show one maintenance with all its records", maintenance_list.show_options),
+    "pause": (
+        "pause all planned maintenance, or the maintenance of a node, until resume",
+        maintenance_pause.pause_options,
+    ),
     "resume": ("end a pause of maintenance", maintenance_pause.resume_options),
-    "done": ("the work on a node is over: take it back", _done_options),
-    "cancel": ("do nothing more about a node", _cancel_options),
+    "done": ("take a node back into service after the work on it", _done_options),
+    "cancel": ("cancel the maintenance of a node", _cancel_options),
     "shutdown": (
         "stop all instances of nodes, then switch these off",
         maintenance_shutdown.shutdown_options,
     ),
     "bring-up": (
-        "start what shutdown has stopped, once the nodes are on",
+        "start the stopped nodes' instances after a shutdown",
         maintenance_shutdown.bring_up_options,
     ),
 }

@@ -51,7 +51,7 @@ def list_options(one: argparse.ArgumentParser) -> None:
 def _seconds(text: str) -> float:
     value = float(text)
     if not 1 <= value <= 3600:
-        raise argparse.ArgumentTypeError("it has to be from 1 to 3600")
+        raise argparse.ArgumentTypeError("it must be from 1 to 3600")
     return value
 
 

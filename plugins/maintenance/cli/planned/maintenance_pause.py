@@ -31,8 +31,8 @@ def pause_options(one: argparse.ArgumentParser) -> None:
     describe(
         one,
         {
-            "gnt-steward maintenance pause --reason 'until Monday'": "no maintenance goes on",
-            "gnt-steward maintenance pause node3": "that of node3 does not",
+            "gnt-steward maintenance pause --reason 'until Monday'": "pause all maintenance",
+            "gnt-steward maintenance pause node3": "pause the maintenance of node3",
         },
     )
     _finish(one, "a node; none: all maintenance")

@@ -126,7 +126,7 @@ def positive(text: str) -> int:
     """A whole number of an option that is 1 or more."""
     value = int(text)
     if value < 1:
-        raise argparse.ArgumentTypeError("it has to be 1 or more")
+        raise argparse.ArgumentTypeError("it must be 1 or more")
     return value
 
 
@@ -265,8 +265,8 @@ def of_the_master(roll: Roll, cluster: Cluster) -> Iterator[str]:
     for node in cluster.nodes:
         if node.master and node.name in away:
             yield (
-                f"{node.name} is the master and comes last: before it is away another node has to "
-                "be the master (gnt-cluster master-failover there)"
+                f"{node.name} is the master and comes last: first make another node the "
+                "master (gnt-cluster master-failover there)"
             )
 
 

@@ -115,7 +115,7 @@ def _finish(one: argparse.ArgumentParser) -> None:
 
 def _shutdown(options: argparse.Namespace) -> int:
     if not (options.dry_run or options.yes or sys.stdin.isatty()):
-        raise StewardError("a shutdown has to be confirmed: run it on a terminal, or with --yes")
+        raise StewardError("a shutdown must be confirmed: run it on a terminal, or with --yes")
     client, cluster, powers = _read(options)
     names = maintenance_plan.node_names(options, cluster)
     plan = plan_shutdown(cluster, names, options.order)

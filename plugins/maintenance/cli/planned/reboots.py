@@ -66,4 +66,4 @@ def _left_out(options: argparse.Namespace, node: Mapping[str, Any], now: float) 
 
 def _reasons(options: argparse.Namespace, node: Mapping[str, Any]) -> Iterator[str]:
     if options.reboot_required:
-        yield f"{node['node-name']} has to be rebooted: {'; '.join(node['reboot-required'])}"
+        yield f"{node['node-name']} must be rebooted: {'; '.join(node['reboot-required'])}"

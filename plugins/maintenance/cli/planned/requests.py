@@ -148,8 +148,8 @@ def in_the_way(
     faults = [f"{node.name} has an active maintenance" for node in nodes if node.uuid in active]
     faults += [f"{node.name} is offline" for node in nodes if node.offline]
     faults += [
-        f"{node.name} is the master: another node has to be the master first (gnt-cluster "
-        "master-failover there); --with-master requests it, and it waits for that"
+        f"{node.name} is the master: first make another node the master (gnt-cluster "
+        "master-failover there); with --with-master the maintenance waits for that"
         for node in nodes
         if node.master and not with_master
     ]
@@ -233,9 +233,9 @@ def left_by(recorded: RequestedMaintenance, cluster: Cluster) -> Iterator[str]:
     node = cluster.nodes_by_uuid.get(incident.node)
     debts = node and debts_of(cluster, node)
     if doing := progress(incident):
-        yield f"What its jobs do now goes on: {doing}."
+        yield f"Its running jobs go on: {doing}."
     if debts:
-        yield f"It stays so: {debts.sentence}."
+        yield f"It stays as it is: {debts.sentence}."
         yield from (f"    {command}" for command in debts.commands)
     if debts or doing:
         yield f"gnt-steward maintenance done {incident.node_name} undoes all of it."

@@ -157,9 +157,9 @@ def test_the_answer_of_the_program(site: Site, capture: Capture, raw: bytes) -> 
         ({"refused": 0, "info": "x"}, "rogue: broke its connection: key 'refused': true or false"),
         (
             {"refused": False, "info": "x", "result": ["node9.lab", "node1.lab"]},
-            "balanced: gave ['node9.lab', 'node1.lab'], which is no answer to this request",
+            "balanced: gave ['node9.lab', 'node1.lab'], which is not an answer to this request",
         ),
-        ({"refused": False, "info": "x"}, "balanced: gave None, which is no answer to this"),
+        ({"refused": False, "info": "x"}, "balanced: gave None, which is not an answer to this"),
     ],
 )
 def test_outcomes_in_the_name_of_the_child(

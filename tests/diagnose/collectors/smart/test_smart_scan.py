@@ -85,7 +85,7 @@ def test_disks_that_the_configuration_names(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["sda:cciss,0", "/dev/sda", "/dev/sda:", "/dev/s da:cciss,0"])
 def test_a_disk_of_another_form_is_refused(text: str) -> None:
-    with pytest.raises(BadSettings, match=r"devices: .* is no disk behind a controller"):
+    with pytest.raises(BadSettings, match=r"devices: .* is not a disk behind a controller"):
         made(Collector(), "smart", {"devices": [text]})
 
 

@@ -69,7 +69,7 @@ def test_a_disk_fault_elsewhere(maintained: MaintainedLab, runs: Runs) -> None:
         is_in(lab, FIRST, "ready")
         lab.storage("detach", "inst2.lab", node="node6.lab")
         reboot(lab, FIRST)
-        named = "disks have to be activated of 1 instance: inst2.lab"
+        named = "the disks must be activated of 1 instance: inst2.lab"
         says(lab, f"gnt-cluster verify-disks: {named}", seconds=90)
         until(lambda: FIRST not in states(lab))
         assert states(lab) == {"node4.lab": "requested"}

@@ -32,7 +32,10 @@ def test_a_canceled_maintenance_is_undone_when_its_record_is_gone(
         ran(lab, "start", NODE, "--stop")
         says(lab, f"{NODE} is ready: nothing runs on it")
         shown = ran(lab, "cancel", NODE)
-        assert f"It stays so: {NODE} is drained; inst2.lab shut down; inst1.lab not back." in shown
+        assert (
+            f"It stays as it is: {NODE} is drained; inst2.lab shut down; inst1.lab not back."
+            in shown
+        )
         assert "gnt-instance startup inst2.lab" in shown
         until(lambda: lab.incidents == {})
         assert f"maintd:drained:{uuid}" in lab.node(NODE, "tags")[0]

@@ -174,7 +174,7 @@ def test_show_a_group_and_what_else_has_its_name(front: Front) -> None:
 def test_show_nothing(front: Front) -> None:
     done = on_file(front, "show", "nothing")
     assert done.status == 1
-    assert "'nothing' is no aggregate with a member, no node, no node group and no" in done.err
+    assert "'nothing' is not an aggregate with members, a node, a node group or an" in done.err
 
 
 def test_check_finds_nothing(front: Front) -> None:
@@ -291,13 +291,13 @@ def test_a_dry_run_writes_nothing(front: Front) -> None:
     ("arguments", "faults"),
     [
         (("add", "in:x", "node1"), ["the name 'in:x' begins like \"in:\""]),
-        (("add", "a b", "node1"), ["'a b' is no name of an aggregate"]),
+        (("add", "a b", "node1"), ["'a b' is not an aggregate name"]),
         (
             ("add", "gold", "node1", "missing", "unit:node9:u", "pool:a b", "group:no"),
             [
-                "'missing' is no node and no node group of the cluster",
+                "'missing' is neither a node nor a node group of the cluster",
                 "the cluster has no node 'node9'",
-                "'a b' is no name of a pool",
+                "'a b' is not a pool name",
                 "the cluster has no node group 'no'",
             ],
         ),

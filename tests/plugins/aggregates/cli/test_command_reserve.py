@@ -161,7 +161,7 @@ def test_which_are_chosen(front: Front) -> None:
         (("create", "free"), "reservation:free is the free pool, not a reservation"),
         (("create", "in:x"), "reservation:in:x exists already"),
         (("create", "gone:"), "begins or ends with a colon"),
-        (("create", "a b"), "is no name of an aggregate"),
+        (("create", "a b"), "is not an aggregate name"),
         (("create", "gold"), "no instance may request reservation:gold (it is unclaimable)"),
         (("create", "moving-1"), "names that begin so are for nodes on their way"),
         (("create", "r1", "--count", "0"), "--count is at least 1"),
@@ -219,7 +219,9 @@ def test_several_prefixes(front: Front) -> None:
     assert "'r1' could be under any of license:, reservation:; write it with its prefix" in done.err
     done = live(front, ganeti, "create", "license:r1")
     assert done.out == "moved from license:free to license:r1: node5.lab\n"
-    assert "license: is no required prefix: the tag license:r1 on an instance requests" in done.err
+    assert (
+        "license: is not a required prefix: the tag license:r1 on an instance requests" in done.err
+    )
     assert "to prevent that, add the cluster tag steward:unclaimable:license:free" in done.err
 
 

@@ -80,7 +80,7 @@ def test_which_groups(
         (("--count=2", "--disk-template=raid"), "unknown disk template 'raid' (known: b"),
         (("--count=1", "--disk-template=rbd"), "but of groups that allow rbd none has any"),
         (("node1", "--disk-template=rbd"), "the policy of node group default allows no rbd"),
-        (("node1", "--until=2020-02-30"), "--until: '2020-02-30' is no date (YYYY-MM-DD)"),
+        (("node1", "--until=2020-02-30"), "--until: '2020-02-30' is not a date (YYYY-MM-DD)"),
         (("node1", "--until=2020-02-03"), "--until: 2020-02-03 is over"),
     ],
 )
@@ -132,7 +132,7 @@ def test_licences_are_no_reservations(front: Front) -> None:
     for arguments in (("release", "license:windows", "--force"), ("extend", "license:windows")):
         done = live(front, ganeti, *arguments)
         assert done.status == 1
-        assert "'license:windows' is no reservation: license: has no free pool" in done.err
+        assert "'license:windows' is not a reservation: license: has no free pool" in done.err
     assert (
         "there is no reservation reservation:windows"
         in live(front, ganeti, "release", "windows").err

@@ -97,12 +97,12 @@ def test_one_of_several_stays(site: Site, capture: Capture) -> None:
     [
         ("entitled-tag:reservation:acme", "is incomplete (meant: 'steward:entitled-tag:reser"),
         ("entitled-tag:+x", "the name of an aggregate is missing"),
-        ("entitled-instance:a*b+x", "'a*b' is no name of an aggregate"),
-        ("until:a+2026-13-01", "'2026-13-01' is no date (YYYY-MM-DD)"),
+        ("entitled-instance:a*b+x", "'a*b' is not an aggregate name"),
+        ("until:a+2026-13-01", "'2026-13-01' is not a date (YYYY-MM-DD)"),
         ("until:a", "(meant: 'steward:until:a+YYYY-MM-DD' ?)"),
         ("ask.oses:a+b", "ask.oses is unknown (known: os, hypervisor, template)"),
         ("ask.os:a", "(meant: 'steward:ask.os:a+NAME' ?)"),
-        ("ask.os:a+b,c", "'b,c' is no name of an aggregate"),
+        ("ask.os:a+b,c", "'b,c' is not an aggregate name"),
     ],
 )
 def test_faulty_tags_close_everything(site: Site, capture: Capture, tag: str, fault: str) -> None:

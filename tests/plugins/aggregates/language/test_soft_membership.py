@@ -80,9 +80,9 @@ def test_in_the_configuration(site: Site, capture: Capture) -> None:
     [
         ("prefer:not:a", '"not:" cannot stand behind prefer (meant: avoid ?)'),
         ("avoid:a+b", 'a list needs "in:"'),
-        ("prefer:a*0", "the weight '0' is no number above 0, up to 10000"),
-        ("prefer:a*", "the weight '' is no number"),
-        ("prefer:a*1*2", "the weight '1*2' is no number"),
+        ("prefer:a*0", "the weight '0' is not a number above 0, up to 10000"),
+        ("prefer:a*", "the weight '' is not a number"),
+        ("prefer:a*1*2", "the weight '1*2' is not a number"),
         ("prefer.storage:a", "prefer is for no role 'storage' (known: primary, secondary)"),
         ("avoid", "names no aggregate"),
     ],

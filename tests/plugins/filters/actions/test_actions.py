@@ -146,7 +146,7 @@ def test_actions_of_ganeti() -> None:
 def test_an_action_that_no_plugin_knows() -> None:
     assert shown(verdict("NOSUCH")) == (
         Hold,
-        "no plugin knows the action 'NOSUCH'; the one that does has to be in [plugins] load of the "
+        "no plugin knows the action 'NOSUCH'; its plugin must be in [plugins] load of the "
         "master, which has no plugin",
     )
 

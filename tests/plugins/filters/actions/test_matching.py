@@ -167,7 +167,7 @@ def test_a_started_job_that_is_not_known_may_count_for_a_limit() -> None:
         (
             "filter-action",
             "OPEN holds jobs 5, 6: the work of one decision was not enough for job 1, which may "
-            "count for a limit",
+            "add to a limit",
         )
     ]
 

@@ -110,7 +110,7 @@ def test_the_reason_is_in_the_trail(call: Call, cluster: Ruled) -> None:
         (["drain", "x", "--allow="], "--allow: the text of a reason is expected"),
         (["limit", "x", "0"], "action: ACCEPT, PAUSE, REJECT, CONTINUE or RATE_LIMIT with"),
         (["limit", "x", "many"], "found the text 'RATE_LIMIT many'"),
-        (["forbid", "x", "--opcode=op_test_delay"], "'op_test_delay' is no opcode, such as "),
+        (["forbid", "x", "--opcode=op_test_delay"], "'op_test_delay' is not an opcode such as "),
         (["only", "x", "--priority=-3"], "priority: a whole number from 0"),
         (["remove", "x"], "'x' has no recipe here (names with recipes: none)"),
     ],

@@ -92,7 +92,7 @@ def test_what_does_the_work(call: Caller, cluster: Cluster) -> None:
     assert call("start", "n2", "--at-once", "0").status == 2
     for wrong in ("command:", "command:../sh", "reboot"):
         done = call("start", "n4", "--work", wrong)
-        assert (done.status, f"{wrong!a} is none of none" in done.err) == (2, True)
+        assert (done.status, f"{wrong!a} is not one of none" in done.err) == (2, True)
     assert len(cluster.rows) == 1
     assert call("start", "n4", "--at-once", "2").status == 0
     assert cluster.incidents[1].maintenance == Maintenance("refuse", at_once=2)
@@ -321,7 +321,7 @@ def test_what_a_canceled_maintenance_has_left_is_shown_and_undone(
     one |= {"admin_state": "down", "tags": [f"maintd:shutdown:{node['uuid']}"]}
     assert call("cancel", "n2").out.splitlines() == [
         f"Set {found.cancel_tag} on n2.test.",
-        "It stays so: n2.test is drained; d2.test shut down.",
+        "It stays as it is: n2.test is drained; d2.test shut down.",
         "    gnt-node modify -D no n2.test",
         f"    gnt-node remove-tags n2.test maintd:drained:{node['uuid']}",
         "    gnt-instance startup d2.test",

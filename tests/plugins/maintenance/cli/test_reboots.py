@@ -61,7 +61,7 @@ def test_which_nodes(words: list[str], names: list[str]) -> None:
 def test_the_notes(capsys: pytest.CaptureFixture[str]) -> None:
     chosen("--reboot-required", "--skip-rebooted-within", "48h")
     err = capsys.readouterr().err
-    assert "n1 has to be rebooted: packages: libc6" in err
+    assert "n1 must be rebooted: packages: libc6" in err
     assert "n2 is left out: it was rebooted 24.0 hours ago" in err
     assert "n3 is left out: it reports that no reboot is required" in err
     for name in ("n4", "n5", "n6"):

@@ -143,7 +143,7 @@ def test_a_reload_changes_the_settings_of_the_next_round(fakes: Fakes) -> None:
     assert used == [300, 7]
 
 
-SEEN = "gnt-cluster verify-disks: disks have to be activated of 1 instance: drbd3"
+SEEN = "gnt-cluster verify-disks: the disks must be activated of 1 instance: drbd3"
 REQUEST = incident("n2", MAINTENANCE, maintenance=Maintenance("refuse"))
 
 

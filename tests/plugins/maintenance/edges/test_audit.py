@@ -348,7 +348,7 @@ def test_rows_of_another_program(
         database.execute(f"CREATE TABLE history ({', '.join(AuditEntry._fields)})")
         database.execute("INSERT INTO history VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
     database.close()
-    with pytest.raises(StewardError, match="cannot be read: a row is no entry of an audit log"):
+    with pytest.raises(StewardError, match="cannot be read: a row is not an entry of an audit log"):
         read_audit(str(path), since=-1)
     assert Audit(str(path)).latest(5) == ()
-    assert "a row is no entry of an audit log" in caplog.text
+    assert "a row is not an entry of an audit log" in caplog.text

@@ -101,7 +101,7 @@ def test_a_configuration_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         read_apart(str(tmp_path))
     os.mkfifo(tmp_path / "config.data")
-    with pytest.raises(StewardError, match="it is no regular file"):
+    with pytest.raises(StewardError, match="it is not a regular file"):
         read_apart(str(tmp_path))
 
 

@@ -211,6 +211,6 @@ def test_a_repair_whose_record_was_deleted_counts_as_a_node_under_repair() -> No
     held = {one.brake: one.sentence for one in decision.held}
     assert not decision.started
     assert held["most-nodes"] == (
-        "1 of at most 1 nodes are under repair: that of incident u-gone, which has no record"
+        "1 of at most 1 nodes are under repair: the node of incident u-gone, which has no record"
     )
     assert orphaned(cluster).started

@@ -327,7 +327,7 @@ def test_no_receiver() -> None:
 
 @pytest.mark.parametrize("address", ["example.org", "ftp://example.org/", "https://", "http:///x"])
 def test_an_address_that_is_none(site: Site, address: str) -> None:
-    with pytest.raises(BadConfig, match=r"maintd.webhook: .* is no web address"):
+    with pytest.raises(BadConfig, match=r"maintd.webhook: .* is not a web address"):
         notifier(site, more=f'[maintd]\nwebhook = "{address}"')
 
 

@@ -79,7 +79,7 @@ def test_what_is_not_read_yet_is_not_fine() -> None:
         (
             WELL._replace(incidents=(DONE._replace(status="completed"),)),
             "",
-            Trouble("warn", "1 repair has ended and is to be acknowledged: node2.lab", "incidents"),
+            Trouble("warn", "1 repair has ended and must be acknowledged: node2.lab", "incidents"),
         ),
         (
             seen(Silent(NOW, "no route")),

@@ -69,7 +69,7 @@ def test_what_is_found_is_named() -> None:
     lost = {"two": [[uuid_of("n1"), "vg/a"], [uuid_of("n1"), "vg/b"], [uuid_of("n2"), "vg/c"]]}
     assert verify([{uuid_of("n2"): "no route"}, ["two", "one"], lost], CLEAN) == (
         "gnt-cluster verify-disks cannot read the volumes of n2: no route",
-        "gnt-cluster verify-disks: disks have to be activated of 2 instances: one, two",
+        "gnt-cluster verify-disks: the disks must be activated of 2 instances: one, two",
         "gnt-cluster verify-disks: volumes are missing of 1 instance: two (on n1 and n2)",
     )
     many = [f"i{number}" for number in range(9)]
@@ -106,7 +106,7 @@ def test_luxid_does_not_answer() -> None:
 
 # In the engine
 
-SEEN = "gnt-cluster verify-disks: disks have to be activated of 1 instance: drbd3"
+SEEN = "gnt-cluster verify-disks: the disks must be activated of 1 instance: drbd3"
 
 
 def having(cluster: Upkept, unclean: tuple[str, ...] | None) -> Callable[[], World]:

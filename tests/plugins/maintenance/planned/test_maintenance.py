@@ -53,7 +53,7 @@ def test_a_node_is_emptied_rebooted_and_everything_is_home() -> None:
     assert "node2 does not answer yet: in 1799 s its maintenance fails" in waits(cluster, found)
     cluster.come_back("node2")
     cluster.run()
-    assert "have to be in sync before anything else" in waits(cluster, found)
+    assert "must be in sync before anything else" in waits(cluster, found)
     assert (cluster.running_on("node2"), sorted(cluster.syncing)) == ([], ["drbd1", "drbd2"])
     cluster.syncing.clear()
     cluster.run()

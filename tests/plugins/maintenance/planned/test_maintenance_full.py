@@ -87,7 +87,7 @@ def test_it_waits_where_a_copy_has_no_place() -> None:
     assert cluster.running_on("node2") == []
     sentence = waits(cluster, found)
     assert sentence.startswith(
-        "the copies of 2 instances on node2 have to leave it, and there is no place for 2 of them: "
+        "the copies of 2 instances on node2 must leave it, and there is no place for 2 of them: "
     )
     assert sentence.endswith(
         "gnt-steward maintenance cancel node2, and start it again without --full; in 1799 s the "
@@ -104,7 +104,7 @@ def test_disks_are_in_sync_before_a_copy_leaves() -> None:
     cluster.syncing.add("late")
     cluster.run()
     assert cluster.copied == []
-    assert "have to be in sync" in waits(cluster, found)
+    assert "must be in sync" in waits(cluster, found)
 
 
 def test_a_copy_that_is_excluded_stays() -> None:

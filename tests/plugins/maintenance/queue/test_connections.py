@@ -144,7 +144,7 @@ def test_a_list_that_shows_nothing_is_no_evidence(server: Server, tmp_path: Path
     empty.write_text("Num RefCount Protocol Flags Type St Inode Path\n")
     found = Connections(server.path, table=str(empty)).awaited()
     assert found.startswith("the connections to luxid cannot be listed: ")
-    assert found.endswith(f"does not have those of {server.path}")
+    assert found.endswith(f"does not list the connections of {server.path}")
     found = Connections(server.path, table=str(tmp_path / "none")).awaited()
     assert found.endswith("No such file or directory")
     assert "cannot be listed" in Connections(str(tmp_path / "missing")).awaited()

@@ -113,9 +113,18 @@ def test_relative_dependencies_stay_within_the_task(stand_in: StandIn, luxi: Lux
     [
         ([], "step move has neither jobs nor a command"),
         ([[]], "job 1 of step move has no operation"),
-        ([[DELAY], [{"OP_ID": {1}}]], "job 2 of step move is no list of operations: Object of typ"),
-        ([[5]], "job 1 of step move is no list of operations: 'int' object has no attribute 'get'"),
-        ([[DELAY | {"depends": [5]}]], "job 1 of step move is no list of operations: cannot unpa"),
+        (
+            [[DELAY], [{"OP_ID": {1}}]],
+            "job 2 of step move is not a list of operations: Object of typ",
+        ),
+        (
+            [[5]],
+            "job 1 of step move is not a list of operations: 'int' object has no attribute 'get'",
+        ),
+        (
+            [[DELAY | {"depends": [5]}]],
+            "job 1 of step move is not a list of operations: cannot unpa",
+        ),
         ([[migrate("ü")]], "job 1 of step move holds other text than ASCII, which luxid does no"),
         ([[after(DELAY, [-1])]], "job 1 of step move depends on a job that is not in the same"),
         ([[DELAY], [after(DELAY, [-2])]], "job 2 of step move depends on a job that is not in th"),

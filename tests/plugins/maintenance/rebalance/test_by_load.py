@@ -159,7 +159,7 @@ def test_nothing_is_moved_while_one_load_is_not_known() -> None:
     site = Site(even_world(NODES, EACH), noisy(1, 1.6, 0.0, "2", 0))
     site.run(4)
     assert site.held[-1] == (
-        "nothing is moved, for the CPU load is not known: node 'n2': its agent has not reported "
+        "nothing is moved: the CPU load is not known: node 'n2': its agent has not reported "
         "its CPU load"
     )
 

@@ -69,7 +69,7 @@ def test_nothing_is_moved_without_it(reports: dict[str, Any], fault: str) -> Non
     plugin.configure(XEN)
     (wait,) = plugin.steward_routine(seen(reports), Context())
     assert isinstance(wait, Wait)
-    assert wait.reason.startswith("nothing is moved, for the CPU load is not known: ")
+    assert wait.reason.startswith("nothing is moved: the CPU load is not known: ")
     assert fault in wait.reason
 
 

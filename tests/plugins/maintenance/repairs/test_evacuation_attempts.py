@@ -298,8 +298,8 @@ def test_copies_stay_where_no_third_node_is() -> None:
     found = cluster.run()
     assert found.status == COMPLETED
     assert found.note == (
-        "no instance runs on node n1; copies are missing, for those of 3 instances stay on it: "
-        "a, b, c"
+        "no instance runs on node n1; the copies of 3 instances stay on it because no other "
+        "node can take them: a, b, c"
     )
     assert [one.nodes for one in cluster.now.instances.values()] == [("n2", "n1")] * 3
     (node,) = (one for one in cluster.now.nodes.values() if one.name == "n1")

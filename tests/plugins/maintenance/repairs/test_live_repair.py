@@ -57,7 +57,7 @@ def test_an_unusable_name(command: str) -> None:
     (found,) = steward_plan(incident("n1", "live-repair", command=command), WORLD) or ()
     assert isinstance(found, Failed)
     assert found.reason == (
-        f"the diagnose object names no repair command: {command!a} is no name of a command"
+        f"the diagnose object names no repair command: {command!a} is not a command name"
     )
 
 

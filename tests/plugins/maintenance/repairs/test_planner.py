@@ -186,7 +186,7 @@ FAULTS = {
         "its task does not name one of its instances for each of its jobs"
     ),
     "return [task('n1', jobs=[])]": "its task needs either jobs or a command",
-    "return [task('n1', command='../x')]": "its command '../x' is no name of a command",
+    "return [task('n1', command='../x')]": "its command '../x' is not a command name",
     "return [task('n1', jobs=[[]])]": "gave [] as a job, not a list of operations",
     "return [task('n1', jobs=[[{'op': 1}]])]": (
         "gave {'op': 1} as an operation, not an object with OP_ID"
