@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from ganeti_steward.core.errors import StewardError
+from ganeti_steward.core.model.job_state import JobState
 from ganeti_steward.plugins.maintenance.confd.choice import Mastership, Vote
 from ganeti_steward.plugins.maintenance.daemon.carry_out import CarryOut
 from ganeti_steward.plugins.maintenance.daemon.job_releases import Released, question_of
@@ -27,6 +28,7 @@ from ganeti_steward.plugins.maintenance.engine.ledger import with_commands
 from ganeti_steward.plugins.maintenance.engine.planned_brakes import is_requested
 from ganeti_steward.plugins.maintenance.queue.transfers import late_jobs
 from ganeti_steward.plugins.model.incident import Incident, Submission
+from ganeti_steward.plugins.model.progress import Transfer
 from ganeti_steward.plugins.model.task import Held, RoutinePlan, Wait
 from ganeti_steward.plugins.model.world import Reported
 from ganeti_steward.plugins.texts import describe_fault
@@ -212,9 +214,6 @@ class Rounds:
         submissions = list(_submissions(incidents))
         # Before the world: what a job that has succeeded did is seen there.
         jobs = parts.queue.states(incidents.values())
-        late = parts.runtime.clock() - int(settings.slow_migration_after * 10**9)
-        slow = late_jobs(incidents.values(), jobs, late) if settings.slow_migration_after else []
-        transfers = parts.queue.transfers(slow) if slow else {}
         looked_up = parts.queue.look_up(submissions)
         unrecorded = parts.queue.unrecorded(incidents.values())
         observations = {
@@ -257,9 +256,17 @@ class Rounds:
             calls_known=unrecorded.known and routine.known,
             since=self._since,
             recent=self._recent,
-            transfers=transfers,
+            transfers=self._transfers(incidents.values(), jobs, world.now),
         )
         return inputs, records
+
+    def _transfers(
+        self, incidents: Iterable[Incident], jobs: Mapping[int, JobState], now: int
+    ) -> Mapping[int, Transfer]:
+        """What jobs copy that may do so for too long; ``now``: ns since the epoch."""
+        limit = int(self._settings.slow_migration_after * 10**9)
+        slow = late_jobs(incidents, jobs, now - limit) if limit else []
+        return self._parts.queue.transfers(slow) if slow else {}
 
     def _gated(self, world: World, utc_offset: int, *, may_query: bool) -> World:
         """With what speaks against a maintenance that was requested; ``utc_offset``: s.
