@@ -126,6 +126,7 @@ at 3 quux
 at 3
 until soon
 seed 1 2
+candidates 0
 foo
 """
 
