@@ -17,6 +17,7 @@ from ganeti_steward.core.model.opcodes import MOVES, Operation
 from ganeti_steward.plugins.maintenance.config import ACT, NO_LOAD, Maintd, Rebalance
 from ganeti_steward.plugins.maintenance.daemon.parts import Round
 from ganeti_steward.plugins.maintenance.edges.status import wait_line
+from ganeti_steward.plugins.maintenance.engine.transitions import FORGOTTEN
 from ganeti_steward.plugins.maintenance.forecast.steps import Forecast, Moved, Outcome, Step
 from ganeti_steward.plugins.model.incident import Incident
 from ganeti_steward.plugins.model.task import TAG, UNTAG, WORK, Task
@@ -183,8 +184,7 @@ class _Played(Simulation):
         for change in outcome.changes:
             before, after = change.before, change.after
             if before and before.active and not (after and after.active):
-                state = after.status if after else "forgotten"
-                self._end(before, state, after.note if after else change.reason)
+                self._end(before, after, change.reason)
         for one in outcome.incidents.values():
             if one.maintenance and one.maintenance.worked:
                 self._worked(one.uuid)
@@ -213,8 +213,12 @@ class _Played(Simulation):
             if (one.incident, one.step, one.ended) == (uuid, WORK, 0):
                 self._steps[key] = one._replace(ended=self.schedule.now)
 
-    def _end(self, one: Incident, state: str, reason: str) -> None:
-        self._ends[one.uuid] = Outcome(one.node_name, one.uuid, state, self.schedule.now, reason)
+    def _end(self, before: Incident, after: Incident | None, reason: str) -> None:
+        """``after``: None: it is forgotten, because its node is healthy."""
+        state, note = (after.status, after.note) if after else (FORGOTTEN, reason)
+        well = after is None or after.state.succeeded
+        end = Outcome(before.node_name, before.uuid, state, self.schedule.now, note, well)
+        self._ends[before.uuid] = end
 
 
 def _moved(operation: Operation, cluster: Cluster) -> Moved | None:

@@ -22,7 +22,6 @@ from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.forecast.rates import FIELDS as JOB_FIELDS
 from ganeti_steward.plugins.maintenance.forecast.rates import Learned, learned
 from ganeti_steward.plugins.maintenance.forecast.steps import Forecast, Step
-from ganeti_steward.plugins.model.incident import COMPLETED
 from ganeti_steward.plugins.model.world import World
 from ganeti_steward.plugins.texts import local_time
 
@@ -162,7 +161,7 @@ def _row(one: Step) -> Mapping[str, tables.Value]:
 def _ends(found: Forecast) -> Iterator[str]:
     """Those that do not end well one by one, the others as a number."""
     for one in found.outcomes:
-        if one.at and one.state != COMPLETED:
+        if one.at and not one.well:
             yield f"{one.node} ends {one.state} at {local_time(one.at)}: {one.reason}"
         elif not one.at:
             yield f"{one.node} does not end: {one.reason}"

@@ -50,6 +50,8 @@ class Outcome(NamedTuple):
     """when it ends, ns since the epoch; 0: not before the forecast ends"""
     reason: str
     """why, a sentence"""
+    well: bool = False
+    """whether it ends with success, or with nothing left to do"""
 
 
 class Forecast(NamedTuple):

@@ -39,6 +39,8 @@ _BETWEEN_JOBS: Final = 1.0
 #: What is in the reason trails of the jobs.
 SHUTDOWN: Final = "maintenance shutdown"
 BRING_UP: Final = "maintenance bring-up"
+#: s within which jobs of an earlier run must end; Ganeti ends an instance by force before.
+_EARLIER: Final = 600
 _REASONS: Final = (SHUTDOWN, BRING_UP)
 
 
@@ -69,9 +71,16 @@ def read_cluster(client: Luxi) -> Cluster:
     return read_live(client, storage=False).cluster
 
 
-def wait_for_earlier(client: Luxi, sleep: Callable[[float], None] = time.sleep) -> None:
-    """Wait until no job of an earlier run can stop or start anything; raises StewardError."""
-    before = list[int]()
+def wait_for_earlier(
+    client: Luxi,
+    sleep: Callable[[float], None] = time.sleep,
+    clock: Callable[[], float] = time.monotonic,
+) -> None:
+    """Wait until no job of an earlier run can stop or start anything.
+
+    ``clock``: seconds.  Raises StewardError, also where that takes too long.
+    """
+    before, end = list[int](), clock() + _EARLIER
     while numbers := [
         job.number
         for job in jobs_with_reason(client, REASON_SOURCE)
@@ -83,6 +92,11 @@ def wait_for_earlier(client: Luxi, sleep: Callable[[float], None] = time.sleep) 
             print_lines([f"waiting for jobs of an earlier run, see gnt-job list: {listed}"])
             sys.stdout.flush()
         before = numbers
+        if clock() >= end:
+            raise StewardError(
+                f"jobs of an earlier run have not ended within {_EARLIER} s: {listed}; gnt-job info "
+                "shows what they wait for, gnt-job cancel ends those that have not begun"
+            )
         sleep(_BETWEEN_JOBS)
 
 

@@ -12,7 +12,7 @@ from ganeti_steward.core.node_agent.protocol import (
 )
 from ganeti_steward.plugins.maintenance.engine.work import power_cycle_fault
 from ganeti_steward.plugins.model.incident import MAINTENANCE, Incident, Maintenance, Submission
-from ganeti_steward.plugins.model.task import MOVE, WORK
+from ganeti_steward.plugins.model.task import AFTER, MOVE, WORK
 from ganeti_steward.plugins.model.works import command_object, command_of, is_work, work_began
 
 INCIDENT = Incident("m1", "n1", "node1", b"{}", MAINTENANCE, maintenance=Maintenance("stop"))
@@ -26,12 +26,13 @@ def test_kinds() -> None:
 
 
 def test_an_agent_takes_the_object() -> None:
-    """Also one of a version before, which knows repairs only; of each maintenance another one."""
-    found = command_object(INCIDENT, "reboot-node")
+    """Of each maintenance, and each of its steps, another one."""
+    found = command_object(INCIDENT, "reboot-node", WORK)
     text = message_text(REPAIR, RepairRequest("node1", "reboot-node", found, "a" * 16, "s1", 5))
     request = read_request(text, lambda name: name == "node1")
     assert (request.command, request.diagnose) == ("reboot-node", found)
-    assert command_object(INCIDENT._replace(uuid="m2"), "reboot-node") != found
+    assert command_object(INCIDENT._replace(uuid="m2"), "reboot-node", WORK) != found
+    assert command_object(INCIDENT, "reboot-node", AFTER) != found
 
 
 def test_when_it_began() -> None:

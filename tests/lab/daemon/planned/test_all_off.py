@@ -93,6 +93,7 @@ def test_all_nodes_but_the_master(placed: MaintainedLab) -> None:
     assert running(lab) == where
 
 
+@pytest.mark.thorough
 def test_the_daemon_takes_no_node_for_dead(placed: MaintainedLab) -> None:
     lab, node = placed, "node6.lab"
     where = running(lab)
@@ -110,6 +111,7 @@ def test_the_daemon_takes_no_node_for_dead(placed: MaintainedLab) -> None:
         assert (lab.incidents, running(lab)) == ({}, where)
 
 
+@pytest.mark.thorough
 def test_killed_in_the_middle(placed: MaintainedLab) -> None:
     """What was left in the queue ends before anything is started again."""
     lab = placed
@@ -133,6 +135,7 @@ def test_killed_in_the_middle(placed: MaintainedLab) -> None:
     assert untagged(lab)
 
 
+@pytest.mark.thorough
 def test_a_rack_whose_master_changes_meanwhile(placed: MaintainedLab) -> None:
     lab = placed
     rack = ("node3.lab", "node6.lab")
@@ -151,6 +154,7 @@ def test_a_rack_whose_master_changes_meanwhile(placed: MaintainedLab) -> None:
         lab.restore_candidates()
 
 
+@pytest.mark.thorough
 def test_a_program_that_fails(placed: MaintainedLab) -> None:
     """Ganeti's job succeeds, and has no answer of it."""
     lab = placed
