@@ -94,8 +94,8 @@ def wait_for_earlier(
         before = numbers
         if clock() >= end:
             raise StewardError(
-                f"jobs of an earlier run have not ended within {_EARLIER} s: {listed}; gnt-job info "
-                "shows what they wait for, gnt-job cancel ends those that have not begun"
+                f"jobs of an earlier run have not ended within {_EARLIER} s: {listed}; gnt-job "
+                "info shows what they wait for, gnt-job cancel ends those that have not begun"
             )
         sleep(_BETWEEN_JOBS)
 

@@ -221,7 +221,7 @@ def test_the_master_is_requested_last(call: Caller, cluster: Cluster) -> None:
 
 
 def test_the_master_alone(call: Caller, cluster: Cluster) -> None:
-    assert "--with-master requests it" in call("start", "n1").err
+    assert "with --with-master the maintenance waits for that" in call("start", "n1").err
     done = call("start", "n1", "--stop", "--with-master")
     assert (done.status, len(cluster.rows)) == (0, 1)
     assert "n1.test is the master and comes last: " in done.err
