@@ -128,7 +128,7 @@ def _update(
     except OSError as err:
         raise StewardError(f"{data} cannot be read: {reason_of(err)}") from None
     if cluster != found.cluster:
-        raise StewardError(f"{luxi.where} is not of {found.cluster}, whose master this is")
+        raise StewardError(f"{luxi.where} does not belong to {found.cluster}, whose master this is")
     nodes = luxi.rows("node", ("name", "offline", "vm_capable"))
     live = [node["name"] for node in nodes if node["vm_capable"] and not node["offline"]]
     at = int(time.time())

@@ -220,4 +220,4 @@ def test_a_configuration_of_something_else(update: Any, kept: str, data: Path) -
 
 def test_another_cluster_is_not_mixed_in(cluster: Cluster, update: Any, kept: str) -> None:
     cluster.info["name"] = "other.lab"
-    assert "is not of cluster.lab, whose master this is" in fails(update, kept)
+    assert "does not belong to cluster.lab, whose master this is" in fails(update, kept)
