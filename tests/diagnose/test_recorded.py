@@ -61,7 +61,7 @@ def test_what_was_not_recorded(site: Site) -> None:
         machine.run("acmecli", "list")
     with pytest.raises(FileNotFoundError):
         machine.run("othercli", "list")
-    with pytest.raises(ValueError, match="no absolute path"):
+    with pytest.raises(ValueError, match="not an absolute path"):
         machine.read("etc/passwd")
 
 

@@ -180,7 +180,7 @@ SPOILT: Final[dict[str, tuple[Make, str]]] = {
     "link to itself": (_replaced(lambda file: file.symlink_to(file)), "too many symbolic links"),
     "dangling link": (_linked(lambda place: place / "nosuch"), "No such file or directory"),
     "through a foreign directory": (_dots, OWNER),
-    "through a file": (lambda place: f"{good(place)}/check", "is no directory"),
+    "through a file": (lambda place: f"{good(place)}/check", "is not a directory"),
     "fifo": (_replaced(os.mkfifo), "is not a regular file"),
     "socket": (_replaced(_socket), "is not a regular file"),
     "directory": (_replaced(Path.mkdir), "is not a regular file"),

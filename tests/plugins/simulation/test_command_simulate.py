@@ -116,7 +116,7 @@ def test_a_live_cluster(front: Front, tmp_path: Path) -> None:
         done = front("simulate", "--act", "--days", "5", "--luxi-socket", socket, "--deaths", "50")
     assert (done.status, done.err) == (
         0,
-        f"Note: the cluster at the start is that of luxid at {socket}\n",
+        f"Note: the simulation starts with the cluster of luxid at {socket}\n",
     )
     up = sum(one["admin_state"] == "up" for one in message["instances"].values())
     assert f"5 days of 5 nodes and {up} instances" in done.out

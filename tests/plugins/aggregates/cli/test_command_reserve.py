@@ -272,7 +272,7 @@ def test_what_is_no_node_is_not_released(front: Front) -> None:
         group["tags"] = [f"{IN}reservation:r1"] if group["name"] == "rack2" else []
     ganeti = Tagged(message)
     done = live(front, ganeti, "release", "r1")
-    assert "reservation:r1 has members that are no nodes" in done.err
+    assert "reservation:r1 has members that are not nodes" in done.err
     front.configure('[aggregates.nodes]\n"node1.lab" = ["reservation:r2"]\n')
     done = live(front, ganeti, "release", "r2")
     assert "the configuration, not a tag, puts node1.lab in reservation:r2" in done.err

@@ -77,24 +77,24 @@ def test_plugins_are_called_in_order(site: Site, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "fault"),
+    ("body", "fault", "limit"),
     [
-        ("raise ValueError('oops')", "ValueError: oops"),
-        ("os._exit(3)", "exit status 3"),
-        ("time.sleep(60)", "took longer than its 1 s"),
-        ("while True: pass", "took longer than its 1 s"),
+        ("raise ValueError('oops')", "ValueError: oops", 60),
+        ("os._exit(3)", "exit status 3", 60),
+        ("while True: pass", "took longer than its 6 s", 6),
     ],
 )
 def test_a_failing_plugin_delays_no_other(
-    site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture, body: str, fault: str
+    site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture, body: str, fault: str, limit: int
 ) -> None:
+    """The limit is that of each plugin, so a busy machine must not make the other one late."""
     file = str(tmp_path / "notes")
     site.plugin(
         "broken",
         f"@hookimpl\ndef steward_incident_changed(before, after, event, reason):\n    {body}",
     )
     site.plugin("noting", NOTING.format(file=file))
-    one = notifier(site, "broken", "noting", limit=1)
+    one = notifier(site, "broken", "noting", limit=limit)
     one.notify([CHANGE, CHANGE])
     finish(one)
     assert len(Path(file).read_text().splitlines()) == 2
