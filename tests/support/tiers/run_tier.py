@@ -126,11 +126,14 @@ class Run:
     def clean(self) -> list[str]:
         """End all that is left of this run; what it was."""
         left = list[str]()
+        known = set[int]()
         while found := psutil.Process().children(recursive=True):
             for one in found:
                 with suppress(psutil.NoSuchProcess):
-                    if one.status() != psutil.STATUS_ZOMBIE:
+                    # A killed one takes a moment to end.
+                    if one.pid not in known and one.status() != psutil.STATUS_ZOMBIE:
                         left.append(f"process {one.pid}: {' '.join(one.cmdline())[:100]}")
+                        known.add(one.pid)
                     one.kill()
             with suppress(ChildProcessError):
                 while os.waitpid(-1, os.WNOHANG)[0]:
