@@ -304,6 +304,10 @@ STORIES: Final[Mapping[str, Sequence[Event]]] = {
     ),
     "dead": (Event("loses-power", (60, 120), NODE, 3600),),
     "dead, and comes back": (Event("loses-power", (60, 120), NODE),),
+    "dead with the only good copies": (
+        Event("disk-degrades", (200, 300), COPIES),
+        Event("loses-power", (90, 150), NODE, 3600),
+    ),
     "dead for all that is known, and runs": (
         Event("network-cut", (60, 120), NODE, 1800),
         Event("noded-hangs", (0, 5), NODE, 1800),
@@ -355,6 +359,11 @@ class Alone(NamedTuple):
 _SWITCHES_OFF: Final = {"fence": "act", "hold_time": 0}
 _DEAD: Final = {"dead_after": 60, "fence": "act", "poll_interval": 15}
 _REPAIRED: Final = {"routine": ("harep",), "failover_unsynced": False}
+_CHECKED: Final = {
+    "routine": ("check-disks",),
+    "disk_check_interval": 60,
+    "failover_unsynced": False,
+}
 #: Story -> what it needs.
 ALONE: Final[Mapping[str, Alone]] = {
     "switched on while its instances wait": Alone(0.5, _SWITCHES_OFF),
@@ -382,6 +391,7 @@ ALONE: Final[Mapping[str, Alone]] = {
     "cannot be reached, and runs": Alone(0.2, {"hold_time": 0}),
     "dead": Alone(0.4, _DEAD),
     "dead, and comes back": Alone(0.4, _DEAD),
+    "dead with the only good copies": Alone(0.4, _DEAD | _CHECKED),
     "dead for all that is known, and runs": Alone(0.3, _DEAD),
     "dead for all that is known, and its peers are silent": Alone(0.3, _DEAD),
     "dead for the master alone": Alone(0.4, _DEAD),
