@@ -6,13 +6,11 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from ganeti_steward.allocators.score.tolerance import TOLERANCE
-
 #: What became of a comparison, seen from the shadow.
 SAME: Final = "same"
 BETTER: Final = "better"
 WORSE: Final = "worse"
-EVEN: Final = "even"
+TIE: Final = "tie"
 PLACES: Final = "places"
 REFUSES: Final = "refuses"
 OTHER: Final = "other"
@@ -22,7 +20,7 @@ OUTCOMES: Final = {
     SAME: "the same places, or both refuse",
     BETTER: "other places with a lower score",
     WORSE: "other places with a higher score",
-    EVEN: "other places with the same score",
+    TIE: "other places with the same score",
     OTHER: "another answer without a score",
     PLACES: "an answer where the allocator refused",
     REFUSES: "refused where the allocator answered",
@@ -31,9 +29,10 @@ OUTCOMES: Final = {
 }
 
 _LINE: Final = re.compile(
-    r"(?P<at>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)[,.]\d+: steward .*? INFO shadow=(?P<shadow>'.*?'|\S+) "
-    r"request=(?P<request>\S+) name=.*? same=(?P<same>yes|no) ours=(?P<ours>.+?) "
-    r"theirs=(?P<theirs>.+?) score=(?P<own>-|[-0-9.e+naif]+)/(?P<score>-|[-0-9.e+naif]+) "
+    r"(?P<at>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)[,.]\d+: steward .*? INFO "
+    r"compared=(?P<shadow>'.*?'|\S+) request=(?P<request>\S+) name=.*? "
+    r"same=(?P<same>yes|tie|no) answered=(?P<answered>.+?) "
+    r"shadow=(?P<answer>.+?) score=(?P<own>-|[-0-9.e+naif]+)/(?P<score>-|[-0-9.e+naif]+) "
     r"ms=(?P<ms>[0-9]+)(?: info=|$)"
 )
 
@@ -78,7 +77,7 @@ class Sums(NamedTuple):
 def comparisons(lines: Iterable[str]) -> Iterator[Comparison]:
     """Those among the lines of a log."""
     for line in lines:
-        if " shadow=" in line and (found := _LINE.match(line)):
+        if " compared=" in line and (found := _LINE.match(line)):
             yield _comparison(found)
 
 
@@ -102,18 +101,18 @@ def _difference(own: str, score: str) -> float | None:
 
 
 def _outcome(found: re.Match[str], lower: float | None) -> str:
-    theirs, ours = found["theirs"], found["ours"]
+    shadow, answered = found["answer"], found["answered"]
     words = {"failed": FAILS, "not-mine": PASSES}
-    if theirs in words:
-        return words[theirs]
+    if shadow in words:
+        return words[shadow]
     if found["same"] == "yes":
         return SAME
-    if "refused" in (ours, theirs):
-        return REFUSES if theirs == "refused" else PLACES
+    if found["same"] == "tie":
+        return TIE
+    if "refused" in (answered, shadow):
+        return REFUSES if shadow == "refused" else PLACES
     if lower is None:
         return OTHER
-    if abs(lower) <= TOLERANCE:
-        return EVEN
     return BETTER if lower > 0 else WORSE
 
 
@@ -130,7 +129,7 @@ def _sums(shadow: str, request: str, found: list[Comparison]) -> Sums:
     for one in found:
         outcomes[one.outcome] += 1
     differ = [
-        one.lower for one in found if one.outcome in (BETTER, WORSE, EVEN) and one.lower is not None
+        one.lower for one in found if one.outcome in (BETTER, WORSE, TIE) and one.lower is not None
     ]
     times, all_ms = sorted(one.at for one in found), sorted(one.milliseconds for one in found)
     return Sums(

@@ -6,7 +6,7 @@ priority, and of the allocator's descriptors it keeps the log only.  Only one su
 a time on a machine; a request that arrives meanwhile is not compared.  A comparison is one line
 of the log:
 
-    shadow=NAME request=TYPE name=INSTANCE same=no ours=a/b theirs=c/d score=OURS/THEIRS ms=N
+    compared=NAME request=TYPE name=INSTANCE same=no answered=a/b shadow=c/d score=1.5/1.7 ms=N
 """
 
 from __future__ import annotations
@@ -97,39 +97,41 @@ def compare(question: Question, answer: bytes) -> Iterator[str]:
 
         cluster, _ = measured(question.cluster, options)
         question = question._replace(cluster=cluster)
-    ours = _read_answer(answer)
+    answered = _read_answer(answer)
     with opened(question) as members:
         for name in config.shadows(question.type_name):
-            yield _compared(name, question, members, ours)
+            yield _compared(name, question, members, answered)
 
 
-def _compared(name: str, question: Question, members: Members, ours: Outcome) -> str:
+def _compared(name: str, question: Question, members: Members, answered: Outcome) -> str:
     """One line on one shadow."""
     request, cluster = question.request, question.cluster
     started = time.monotonic()
-    theirs: Outcome | None = None
+    shadow: Outcome | None = None
     try:
-        theirs = members.outcome(name, question.config.section(Shadow).time_limit)
-        summary, info = short(theirs, request, cluster), theirs.info if theirs else "-"
+        shadow = members.outcome(name, question.config.section(Shadow).time_limit)
+        summary, info = short(shadow, request, cluster), shadow.info if shadow else "-"
     except PluginError as err:
         summary, info = "failed", str(err)
     milliseconds = int((time.monotonic() - started) * 1000)
+    scores = _score(answered, question), _score(shadow, question)
+    other = "tie" if scores[0] == scores[1] != "-" else "no"
     fields = {
-        "shadow": word(name),
+        "compared": word(name),
         "request": TYPE_NAMES[type(request)],
         "name": names(request),
-        "same": "yes" if same(ours, theirs, request, cluster) else "no",
-        "ours": short(ours, request, cluster),
-        "theirs": summary,
-        "score": f"{_score(ours, question)}/{_score(theirs, question)}",
+        "same": "yes" if same(answered, shadow, request, cluster) else other,
+        "answered": short(answered, request, cluster),
+        "shadow": summary,
+        "score": "/".join(scores),
         "ms": milliseconds,
     }
     line = " ".join(f"{key}={value}" for key, value in fields.items())
-    return line if isinstance(theirs, Answer) else f"{line} info={' '.join(info.split())}"
+    return line if isinstance(shadow, Answer) else f"{line} info={' '.join(info.split())}"
 
 
 def _read_answer(raw: bytes) -> Outcome:
-    """Our own answer, as Ganeti got it."""
+    """The answer that Ganeti got."""
     answer: dict[str, Any] = orjson.loads(raw)
     if answer["success"]:
         return Answer(answer["result"], answer["info"])
@@ -181,14 +183,14 @@ def short(outcome: Outcome | None, request: Request, cluster: Cluster) -> str:
     return "/".join(map(word, nodes))
 
 
-def same(ours: Outcome, theirs: Outcome | None, request: Request, cluster: Cluster) -> bool:
+def same(answered: Outcome, shadow: Outcome | None, request: Request, cluster: Cluster) -> bool:
     """Whether both put the same instances on the same nodes, or both refuse."""
-    if not (isinstance(ours, Answer) and isinstance(theirs, Answer)):
-        return theirs is not None and type(ours) is type(theirs)
+    if not (isinstance(answered, Answer) and isinstance(shadow, Answer)):
+        return shadow is not None and type(answered) is type(shadow)
     if type_of(request).placed is None:
-        return short(ours, request, cluster) == short(theirs, request, cluster)
+        return short(answered, request, cluster) == short(shadow, request, cluster)
     first, second = (
         sorted((instance.name, nodes) for instance, nodes in places(answer, request, cluster))
-        for answer in (ours, theirs)
+        for answer in (answered, shadow)
     )
     return first == second

@@ -67,8 +67,8 @@ def test_hail_as_shadow(lab: Lab) -> None:
     call = lab.add("-t diskless", "shadowed.lab").call
     line = logged(lab, " name=shadowed.lab ")
     lab.remove("shadowed.lab")
-    assert f"shadow='{HAIL}' request=allocate name=shadowed.lab" in line
-    assert f" ours={'/'.join(call.nodes)} theirs=node" in line
+    assert f"compared='{HAIL}' request=allocate name=shadowed.lab" in line
+    assert f" answered={'/'.join(call.nodes)} shadow=node" in line
     score = re.search(r"score=([0-9.]+)/([0-9.]+) ", line)
     assert score is not None
     assert float(score[1]) <= float(score[2]) + 1e-8
@@ -91,7 +91,7 @@ def test_hanging_shadow(lab: Lab) -> None:
         assert "name=patient1.lab" not in logged_before
     finally:
         _end(notes)
-    assert "theirs=failed" in logged(lab, " name=patient1.lab ")
+    assert "shadow=failed" in logged(lab, " name=patient1.lab ")
     lab.remove("patient1.lab", "patient2.lab")
 
 

@@ -145,7 +145,7 @@ def as_text(one: Sums) -> str:
         if number
     ]
     word = "lower" if one.lower >= 0 else "higher"
-    differ = sum(one.outcomes[name] for name in ("better", "worse", "even"))
+    differ = sum(one.outcomes[name] for name in ("better", "worse", "tie"))
     mean = f"where places differ its score is {abs(one.lower):.8f} {word} on average\n"
     return (
         f"{one.shadow}\n{one.request}: {counted(one.number, 'comparison')} from {one.first} to "

@@ -68,8 +68,12 @@ def test_shadow(kept: Front) -> None:
     assert (done.status, answer) == (0, given.out.strip())
     place = "/".join(json.loads(answer)["result"])
     begun = "request=allocate name=new1.lab same="
-    assert compared[0].startswith(f"shadow=balanced {begun}yes ours={place} theirs={place} score=")
-    assert compared[1].startswith(f"shadow=nosuch {begun}no ours={place} theirs=failed score=")
+    assert compared[0].startswith(
+        f"compared=balanced {begun}yes answered={place} shadow={place} score="
+    )
+    assert compared[1].startswith(
+        f"compared=nosuch {begun}no answered={place} shadow=failed score="
+    )
     assert "info=plugin nosuch: is not a loaded allocator" in compared[1]
 
 

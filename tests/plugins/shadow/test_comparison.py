@@ -69,7 +69,7 @@ def test_batch() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ours", "theirs", "are_same"),
+    ("given", "shadow", "are_same"),
     [
         (Refusal("a"), Refusal("b"), True),
         (Refusal("a"), None, False),
@@ -80,19 +80,19 @@ def test_batch() -> None:
         (Answer(["node1.lab", "node2.lab"], ""), Answer(["node2.lab", "node1.lab"], ""), False),
     ],
 )
-def test_same(ours: Outcome, theirs: Outcome | None, are_same: bool) -> None:
+def test_same(given: Outcome, shadow: Outcome | None, are_same: bool) -> None:
     cluster, request = snapshot_and_request("allocate-drbd")
-    assert same(ours, theirs, request, cluster) is are_same
+    assert same(given, shadow, request, cluster) is are_same
 
 
 def test_capacity() -> None:
     cluster, request = snapshot_and_request("allocate-drbd")
     question = Capacity(request)  # type: ignore[arg-type]
-    ours, theirs = ({"count": n, "placements": [], "limited_by": str(n)} for n in (3, 4))
-    assert short(Answer(ours, ""), question, cluster) == "count:3"
-    assert not same(Answer(ours, ""), Answer(theirs, ""), question, cluster)
-    assert same(Answer(ours, ""), Answer(ours | {"limited_by": "x"}, ""), question, cluster)
-    assert places(ours, question, cluster) == []
+    three, four = ({"count": n, "placements": [], "limited_by": str(n)} for n in (3, 4))
+    assert short(Answer(three, ""), question, cluster) == "count:3"
+    assert not same(Answer(three, ""), Answer(four, ""), question, cluster)
+    assert same(Answer(three, ""), Answer(three | {"limited_by": "x"}, ""), question, cluster)
+    assert places(Answer(three, ""), question, cluster) == []
     assert names(question) == "new1.lab"
 
 

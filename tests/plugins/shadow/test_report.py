@@ -32,11 +32,11 @@ def line(text: str, after: float = 0, level: int = logging.INFO) -> str:
 def compared(
     outcome: str, score: str = "-/-", *, same: str = "no", shadow: str = HAIL, ms: int = 11
 ) -> str:
-    """``outcome``: ours and theirs."""
-    ours, theirs = outcome.split()
+    """``outcome``: the answer, and the shadow's."""
+    answered, answer = outcome.split()
     return (
-        f"shadow={shadow} request=allocate name=new1.lab same={same} ours={ours} theirs={theirs} "
-        f"score={score} ms={ms}"
+        f"compared={shadow} request=allocate name=new1.lab same={same} answered={answered} "
+        f"shadow={answer} score={score} ms={ms}"
     )
 
 
@@ -45,14 +45,14 @@ LOG: Final = [
     line("request type=allocate instance=new1.lab status=0 ms=9", 1),
     line(compared("a/b c/d", "1.9/1.7"), 60),
     line(compared("a/b c/e", "1.9/2.2", ms=400), 120),
-    line(compared("a/b b/a", "1.9/1.9"), 180),
+    line(compared("a/b b/a", "1.9/1.9", same="tie"), 180),
     line(compared("refused c/d", "-/1.7"), 240),
     line(compared("a/b refused", "1.7/-") + " info=FailMem: 3", 300),
     line(compared("a/b failed", "1.7/-") + " info=plugin x: it took longer than 1 s", 360),
     line(compared("a/b not-mine", "1.7/-"), 420),
     line(compared("count:12 count:11"), 480),
     line(compared("a/b c/d", "1/2", shadow="packed"), 86400 * 2),
-    "Traceback of shadow= nothing",
+    "Traceback of compared= nothing",
 ]
 
 

@@ -28,8 +28,8 @@ ANSWERED = {
 }
 
 LINE = re.compile(
-    r"INFO shadow=(?P<shadow>\S+|'.*?') request=(?P<request>\S+) name=(?P<name>\S+) "
-    r"same=(?P<same>yes|no) ours=(?P<ours>\S+) theirs=(?P<theirs>\S+) "
+    r"INFO compared=(?P<shadow>\S+|'.*?') request=(?P<request>\S+) name=(?P<name>\S+) "
+    r"same=(?P<same>yes|tie|no) answered=(?P<answered>\S+) shadow=(?P<answer>\S+) "
     r"score=(?P<score>\S+) ms=[0-9]+(?: info=(?P<info>.*))?$"
 )
 
@@ -50,7 +50,7 @@ def configure(site: Site, kind: str, *names: str, limit: float = 60, more: str =
 
 def lines(site: Site) -> list[Fields]:
     """The comparisons logged so far."""
-    found = [line for line in Path(site.log).read_text().splitlines() if " shadow=" in line]
+    found = [line for line in Path(site.log).read_text().splitlines() if " compared=" in line]
     # The report understands each of them.
     assert len(list(comparisons(found))) == len(found)
     return [_fields(line) for line in found]
@@ -80,9 +80,9 @@ def test_hail_as_shadow(site: Site, capture: Capture, kind: str) -> None:
     wait_until(lambda: lines(site), "a comparison")
     (line,) = lines(site)
     assert (line["shadow"], line["request"]) == (f"command:{HAIL}", kind)
-    assert line["theirs"] not in ("failed", "refused")
-    ours, theirs = map(float, str(line["score"]).split("/"))
-    assert ours <= theirs + 1e-8
+    assert line["answer"] not in ("failed", "refused")
+    answered, shadow = map(float, str(line["score"]).split("/"))
+    assert answered <= shadow + 1e-8
 
 
 def test_the_line(site: Site, capture: Capture) -> None:
@@ -96,26 +96,42 @@ def test_the_line(site: Site, capture: Capture) -> None:
         .removesuffix("...")
     )
     place = "/".join(answer["result"])
-    assert (line["name"], line["ours"]) == ("new1.lab", place)
+    assert (line["name"], line["answered"]) == ("new1.lab", place)
     mine = re.search(rf"score: ([0-9.]+), [^:]*? for node\(s\) {place}", answer["info"])
     assert mine is not None
     assert str(line["score"]).split("/")[0] == mine[1]
-    assert line["same"] == ("yes" if line["theirs"] == line["ours"] else "no")
+    assert line["same"] == ("yes" if line["answer"] == line["answered"] else "no")
 
 
 def test_a_shadow_that_refuses(site: Site) -> None:
     message = cluster(1, "allocate-pair", nodes=6)
     configure(site, "allocate", f"command:{need_hail()}")
     (line,) = compared(site, message)
-    assert (line["same"], line["theirs"]) == ("no", "refused")
+    assert (line["same"], line["answer"]) == ("no", "refused")
     assert str(line["score"]).endswith("/-")
     assert str(line["info"]).startswith("Group group00 (preferred): No valid allocation")
+
+
+def test_a_tie(site: Site, capture: Capture) -> None:
+    """Nodes of the same size without any instance: each of them is as good as another."""
+    message = capture("allocate-drbd")
+    own = {"primary_ip", "secondary_ip", "group"}
+    (_, first), *others = message["nodes"].items()
+    for _, node in others:
+        node.update({key: value for key, value in first.items() if key not in own})
+    message["instances"] = {}
+    body = "return Answer(['node3.lab', 'node4.lab'], 'mine')"
+    site.plugin("other", f"@hookimpl\ndef steward_allocate():\n    {body}\n")
+    site.configure("other")
+    configure(site, "allocate", "other")
+    (line,) = compared(site, message)
+    assert (line["same"], line["answer"]) == ("tie", "node3.lab/node4.lab")
 
 
 def test_both_refuse(site: Site, capture: Capture) -> None:
     configure(site, "allocate", f"command:{need_hail()}")
     (line,) = compared(site, capture("allocate-refused-memory"))
-    assert (line["same"], line["ours"], line["theirs"]) == ("yes", "refused", "refused")
+    assert (line["same"], line["answered"], line["answer"]) == ("yes", "refused", "refused")
     assert line["score"] == "-/-"
 
 
@@ -144,8 +160,8 @@ def test_several_in_order(site: Site, capture: Capture) -> None:
     configure(site, "allocate", *names)
     found = compared(site, capture("allocate-drbd"), len(names))
     assert [line["shadow"] for line in found] == [*names[:3], f"'{names[3]}'"]
-    outcomes = [(line["same"], line["theirs"]) for line in found]
-    assert outcomes[1:] == [("no", "not-mine"), ("yes", found[0]["ours"]), ("no", "failed")]
+    outcomes = [(line["same"], line["answer"]) for line in found]
+    assert outcomes[1:] == [("no", "not-mine"), ("yes", found[0]["answered"]), ("no", "failed")]
     assert outcomes[0][1] == "node1.lab/node2.lab"
     fault = (
         "command:/nonexistent/program -x: /nonexistent cannot be opened: No such file or directory"
@@ -159,7 +175,7 @@ def test_plugins_that_fail(site: Site, capture: Capture) -> None:
     site.plugin("hang", "@hookimpl\ndef steward_allocate():\n    time.sleep(3600)\n")
     configure(site, "allocate", "crash", "hang", limit=0.5)
     found = compared(site, capture("allocate-drbd"), 2)
-    assert [line["theirs"] for line in found] == ["failed", "failed"]
+    assert [line["answer"] for line in found] == ["failed", "failed"]
     assert found[0]["info"] == "plugin crash: failed: ValueError: no rack"
     assert found[1]["info"] == "plugin hang: took longer than its 0.5 s and was stopped"
 
@@ -170,7 +186,7 @@ def test_a_shadow_that_dies(site: Site, capture: Capture) -> None:
     configure(site, "allocate", "dies", "balanced")
     found = compared(site, capture("allocate-drbd"), 2)
     assert [line["shadow"] for line in found] == ["dies", "balanced"]
-    assert (found[0]["theirs"], found[0]["info"]) == (
+    assert (found[0]["answer"], found[0]["info"]) == (
         "failed",
         "plugin dies: its process was ended by SIGKILL",
     )
@@ -207,7 +223,7 @@ def test_a_hanging_shadow(site: Site, capture: Capture) -> None:
         assert lines(site) == []
     wait_until(lambda: lines(site), "the end of the comparison")
     (line,) = lines(site)
-    assert (line["theirs"], line["info"]) == (
+    assert (line["answer"], line["info"]) == (
         "failed",
         f"command:{path}: ended with signal 9: no message",
     )
