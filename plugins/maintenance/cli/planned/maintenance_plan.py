@@ -364,7 +364,7 @@ def summary(roll: Roll) -> str:
     also = f"the copies of {len(copies)} go to other nodes, " if copies else ""
     return (
         f"{counted(len(roll.rounds), 'round')} for {counted(nodes, 'node')}, "
-        f"{counted(len(leaves), 'instance')} leave, {also}{_gib(copied)} GiB copied"
+        f"moves of {counted(len(leaves), 'instance')}, {also}{_gib(copied)} GiB copied"
     )
 
 
