@@ -147,6 +147,22 @@ def apply_silence(ledger: Ledger) -> None:
         for node in silent:
             if not _is_known(ledger, node):
                 _suspect(ledger, node, silent)
+        _explain_answering(ledger)
+
+
+def _explain_answering(ledger: Ledger) -> None:
+    """Report why nodes without an incident are not dead: their machine answers."""
+    known = {incident.node for incident in ledger.incidents.values()}
+    for node in ledger.world.cluster.nodes:
+        found = ledger.world.observations.get(node.uuid)
+        if not (node.silent and node.vm_capable and not node.offline) or node.uuid in known:
+            continue
+        if isinstance(found, Silent) and not found.gone:
+            sentence = (
+                f"neither node daemon nor agent of {node.name} answers, but its machine does: "
+                "it is not dead"
+            )
+            ledger.hold(node.name, "silent", sentence, since=found.since)
 
 
 def _apply_known(ledger: Ledger, incident: Incident) -> None:

@@ -188,7 +188,8 @@ def _request(options: argparse.Namespace) -> int:
     roll = maintenance_plan.planned(options, cluster, names, options.at_once or 1, reported)
     maintenance_plan.print_impossible(roll)
     if roll.impossible:
-        return EXIT_FAILURE
+        names = [obstacle.node for obstacle in roll.impossible]
+        raise StewardError(f"nothing is requested, because of {', '.join(names)}")
     tables.print_notes(maintenance_plan.of_the_master(roll, cluster))
     tables.print_notes(hypervisors.notes(roll, cluster, reported))
     if options.dry_run or options.by:
