@@ -219,6 +219,10 @@ class Maintenance(NamedTuple):
     """when the first of them has ended well; 0: not yet"""
     after_ended: Time = 0
     """when the second of them has ended well; 0: not yet"""
+    deadline: Time = 0
+    """when it must be over: it does not begin where it is expected to end later; 0: none"""
+    expected: Count = 0
+    """s from its beginning to its end, by the forecast when it was requested; 0: not known"""
 
 
 def action_severity(action: str) -> int:

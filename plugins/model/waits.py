@@ -26,6 +26,7 @@ STEPS: Final[Mapping[str, str]] = {
     "configuration": "gnt-steward check-config",
     "consistency": _AUTHOR,
     "crash-loop": "look at its console, then gnt-instance startup {subject}",
+    "deadline": "gnt-steward maintenance cancel {subject}, then request it again with another --by",
     "down": "see /var/log/ganeti/watcher.log on the master, and gnt-cluster watcher info",
     "failed-target": "gnt-steward incident list shows the failed repair; ack it",
     "fence": f"gnt-steward incident fence {{subject}} permits it; {_END}",

@@ -53,6 +53,11 @@ def requested(node: Node, request: Maintenance, now: int, uuid: str, reason: str
     return made._replace(tag=made.ready_tag)
 
 
+def misses_deadline(request: Maintenance, now: int) -> bool:
+    """Whether a maintenance that begins now would end after its deadline; ``now``: ns."""
+    return 0 < request.deadline < now + request.expected * 10**9
+
+
 def command_object(incident: Incident, command: str, step: str) -> bytes:
     """The diagnose object that requests a repair command of a maintenance from an agent.
 

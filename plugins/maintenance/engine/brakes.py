@@ -24,6 +24,7 @@ from ganeti_steward.plugins.maintenance.engine.brake_case import (
 from ganeti_steward.plugins.maintenance.engine.dead_nodes import sign_of_life
 from ganeti_steward.plugins.maintenance.engine.planned_brakes import (
     apart,
+    deadline,
     gate,
     is_blocked,
     is_requested,
@@ -338,6 +339,7 @@ BEFORE_PLAN: Final[tuple[Brake, ...]] = (
     gate,
     apart,
     storm,
+    deadline,
 )
 #: Judged for what was planned.
 AFTER_PLAN: Final[tuple[Brake, ...]] = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta, timezone
 from typing import Final
 
 from ganeti_steward.core.errors import few
@@ -13,6 +14,7 @@ from ganeti_steward.plugins.maintenance.engine.brake_case import (
 from ganeti_steward.plugins.maintenance.pause import pause_reason
 from ganeti_steward.plugins.model.incident import MAINTENANCE_PAUSE_TAG, Incident
 from ganeti_steward.plugins.model.task import WORK, Held, Task
+from ganeti_steward.plugins.model.works import misses_deadline
 from ganeti_steward.plugins.model.world import Reported
 
 #: As many causes are named in a sentence.
@@ -71,6 +73,31 @@ def apart(case: RepairCase) -> Held | None:
         return None
     sentence = f"{case.node.name} has {len(shared)} instances in common with nodes that are away: "
     return braked(case, "apart", sentence + ", ".join(shared[:_SHOWN]), instances=len(shared))
+
+
+def deadline(case: RepairCase) -> Held | None:
+    """No maintenance begins that is expected to end after its deadline; one that has begun goes on.
+
+    This never changes by waiting, so a person has to decide.
+    """
+    request, node = case.incident.maintenance, case.node.name
+    if request is None or not is_requested(case.incident):
+        return None
+    if not misses_deadline(request, case.world.now):
+        return None
+    zone = timezone(timedelta(seconds=case.utc_offset))
+    at = datetime.fromtimestamp(request.deadline // 10**9, zone)
+    minutes = f"{request.expected / 60:.0f}"
+    takes = f"takes about {minutes} minutes and " if request.expected else ""
+    return braked(
+        case,
+        "deadline",
+        f"the maintenance of {node} {takes}would end after its deadline, "
+        f"{at.isoformat(sep=' ', timespec='minutes')}: it does not begin; gnt-steward maintenance "
+        f"cancel {node}, then request it again with another --by",
+        deadline=request.deadline,
+        expected=request.expected,
+    )
 
 
 def not_polled(case: RepairCase) -> Held | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import NamedTuple
 
 
@@ -69,3 +70,18 @@ class Forecast(NamedTuple):
         """When the last incident has ended, ns since the epoch; 0: one goes on."""
         ends = [one.at for one in self.outcomes]
         return max(ends) if ends and all(ends) else 0
+
+    def of_nodes(self, names: Container[str]) -> Forecast:
+        """The same without what is about other nodes."""
+        steps = tuple(one for one in self.steps if one.node in names)
+        outcomes = tuple(one for one in self.outcomes if one.node in names)
+        return Forecast(self.begun, steps, outcomes)
+
+    @property
+    def seconds(self) -> dict[str, int]:
+        """Node -> whole seconds from its first step to its end, of those that end."""
+        begun: dict[str, int] = {}
+        for step in self.steps:
+            begun.setdefault(step.node, step.begun)
+        ends = {one.node: one.at for one in self.outcomes if one.at}
+        return {name: (end - begun[name]) // 10**9 for name, end in ends.items() if name in begun}

@@ -22,7 +22,9 @@ from ganeti_steward.core.config.values import Config
 from ganeti_steward.plugins.maintenance.config import ACT, OBSERVE, Maintd, Rebalance
 from ganeti_steward.plugins.maintenance.daemon.parts import Round
 from ganeti_steward.plugins.maintenance.forecast.steps import Forecast
+from ganeti_steward.plugins.model.incident import Maintenance
 from ganeti_steward.plugins.model.task import TAG, UNTAG
+from ganeti_steward.plugins.model.works import requested
 from ganeti_steward.plugins.model.world import Observation, Reported, Silent, World
 from ganeti_steward.plugins.simulation.forecast import CALM, forecast
 
@@ -155,6 +157,38 @@ def test_what_cannot_leave_is_named_before_anything_begins() -> None:
     (end,) = evacuated("evacuate", "plain").outcomes
     assert end.state == "failed"
     assert "inst2.lab" in end.reason
+
+
+def test_a_request_that_would_be_late_does_not_begin() -> None:
+    """The forecast says so, and all others end."""
+    nodes = [node(f"node{number}.lab", master=number == 1) for number in (1, 2, 3, 4)]
+    found = world(nodes, [instance("inst1.lab", "node2.lab", "node3.lab")])
+    incidents = [
+        requested(
+            found.cluster.node(f"node{number}.lab"),
+            Maintenance("refuse", deadline=found.now + left * SECOND, expected=900),
+            found.now + number,
+            f"uuid-{number}",
+            "",
+        )
+        for number, left in ((2, 1200), (3, 1200), (4, 3600))
+    ]
+    config = Config(sections={"maintd": Maintd(), "rebalance": Rebalance()})
+    played = forecast(found, config, CALM, incidents)
+    ends = {
+        one.node: (one.state, "would end after its deadline" in one.reason)
+        for one in played.outcomes
+    }
+    assert ends == {
+        "node2.lab": ("completed", False),
+        "node3.lab": ("noted", True),
+        "node4.lab": ("completed", False),
+    }
+    assert {one.node for one in played.steps} == {"node2.lab", "node4.lab"}
+    assert played.end == 0
+    own = played.of_nodes({"node2.lab"})
+    assert {one.node for one in (*own.steps, *own.outcomes)} == {"node2.lab"}
+    assert own.seconds == {"node2.lab": (own.end - own.steps[0].begun) // SECOND}
 
 
 def test_a_dead_node() -> None:

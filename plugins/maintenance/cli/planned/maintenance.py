@@ -44,7 +44,7 @@ from ganeti_steward.plugins.texts import local_time
 if TYPE_CHECKING:
     from ganeti_steward.allocators.rolling.hypervisors import Hypervisors
     from ganeti_steward.allocators.rolling.roll import Roll
-    from ganeti_steward.core.model.cluster import Cluster
+    from ganeti_steward.core.model.cluster import Cluster, Node
     from ganeti_steward.plugins.maintenance.forecast.rates import Learned
     from ganeti_steward.plugins.maintenance.forecast.steps import Forecast
     from ganeti_steward.plugins.model.incident import Incident
@@ -122,7 +122,8 @@ def _finish_request(one: argparse.ArgumentParser) -> None:
     one.add_argument("--at-once", type=maintenance_plan.positive, metavar="N", help=text)
     text = (
         "when all nodes must be back, such as 06:00, 'Sat 06:00' or '2026-12-05 06:00': the "
-        "fewest nodes are away at once that are in time; nothing is requested if that is too late"
+        "fewest nodes are away at once that are in time; nothing is requested if that is too "
+        "late, and no node begins later that would not be back in time"
     )
     one.add_argument("--by", type=_deadline, metavar="TIME", help=text)
     text = "the tag that each of these nodes loses at the end of its maintenance"
@@ -192,17 +193,24 @@ def _request(options: argparse.Namespace) -> int:
         raise StewardError(f"nothing is requested, because of {', '.join(names)}")
     tables.print_notes(maintenance_plan.of_the_master(roll, cluster))
     tables.print_notes(hypervisors.notes(roll, cluster, reported))
+    expected: Mapping[str, int] = {}
     if options.dry_run or options.by:
         active = [one.incident for one in known if one.incident.active]
         roll, found, rates = _forecast(options, cluster, names, active, reported)
         if options.dry_run:
             forecasts.print_forecast(found, rates, options)
             return EXIT_OK
-    nodes = [cluster.node(name) for one in roll.rounds for name in one.nodes]
-    request = requests.wanted(options, maintenance_plan.choice(options))
-    for incident in requests.write_requests(options, nodes, request, options.reason or ""):
-        print(f"Requested maintenance of {incident.node_name}: incident {incident.uuid}.")
+        expected = found.of_nodes(names).seconds
+    _write(options, [cluster.node(name) for one in roll.rounds for name in one.nodes], expected)
     return EXIT_OK
+
+
+def _write(options: argparse.Namespace, nodes: Sequence[Node], expected: Mapping[str, int]) -> None:
+    """Request the maintenance of these nodes; ``expected``: see `requests.made`."""
+    request = requests.wanted(options, maintenance_plan.choice(options))
+    request, reason = request._replace(deadline=options.by or 0), options.reason or ""
+    for incident in requests.write_requests(options, nodes, request, reason, expected):
+        print(f"Requested maintenance of {incident.node_name}: incident {incident.uuid}.")
 
 
 def _forecast(
@@ -226,11 +234,11 @@ def _forecast(
         found = maintenance_plan.forecast_of(options, world, roll, rates, *active)
         if not options.by:
             return roll, found, rates
-        if found.end and found.end <= options.by:
-            text = f"with {at_once} at once all nodes are back at {local_time(found.end)}"
+        ends[at_once] = own = found.of_nodes(names)
+        if own.end and own.end <= options.by:
+            text = f"with {at_once} at once all nodes are back at {local_time(own.end)}"
             tables.print_notes([text])
             return roll, found, rates
-        ends[at_once] = found
     raise StewardError(_too_late(options, ends, len(names)))
 
 

@@ -97,12 +97,13 @@ def _print(options: argparse.Namespace) -> Sequence[RequestedMaintenance]:
     cluster = read_source(options).cluster
     found = requests.requests_of(live_client(options))
     waits = daemon_waits() if any(one.incident.active for one in found) else {}
-    rows = [requests.row_of(one, cluster, waits.get(one.incident.uuid, ())) for one in found]
+    now = time.time_ns()
+    rows = [requests.row_of(one, cluster, now, waits.get(one.incident.uuid, ())) for one in found]
     rows += requests.unfinished_rows(found, cluster)
     tables.print_fields(options, requests.FIELDS, requests.USUAL, rows)
     if options.watch is not None and not options.json:
         over = sum(not one.incident.active for one in found)
-        print(f"{over} of {len(found)} are over at {local_time(time.time_ns())}")
+        print(f"{over} of {len(found)} are over at {local_time(now)}")
     return found
 
 
@@ -110,7 +111,7 @@ def _show(options: argparse.Namespace) -> int:
     cluster = read_source(options).cluster
     one = requests.named(requests.requests_of(live_client(options)), cluster, options.node)
     waits = daemon_waits().get(one.incident.uuid, ())
-    row = requests.row_of(one, cluster, waits)
+    row = requests.row_of(one, cluster, time.time_ns(), waits)
     tables.print_lines(f"{requests.FIELDS[name]}: {_text(row[name])}" for name in requests.FIELDS)
     homes = [Home(instance.nodes, instance.up) for instance in cluster.instances]
     far = emptied(one.incident, homes) if empties(one.incident) else None

@@ -23,6 +23,7 @@ _ENDS: Final = ("done", "failed", "canceled")
 #: Exit statuses of its own.
 EXIT_TIMEOUT: Final = 3
 EXIT_OTHER_END: Final = 4
+EXIT_LATE: Final = 5
 
 #: Seconds between two looks: each costs luxid a few queries.
 _BETWEEN: Final = 5.0
@@ -42,6 +43,7 @@ def wait_options(one: argparse.ArgumentParser) -> None:
         statuses={
             EXIT_TIMEOUT: "the timeout has passed",
             EXIT_OTHER_END: "the maintenance has ended in another way, or its record is gone",
+            EXIT_LATE: "the maintenance does not begin, because it would end after its deadline",
         },
     )
     one.add_argument("node", help="a node, or the uuid of its maintenance")
@@ -72,7 +74,7 @@ def _wait(options: argparse.Namespace) -> int:
         for one in requests.requests_of(live_client(options)):
             if one.incident.uuid == uuid:
                 waits = daemon_waits().get(uuid, ()) if one.incident.active else ()
-                row = requests.row_of(one, cluster, waits)
+                row = requests.row_of(one, cluster, time.time_ns(), waits)
                 return str(row["state"]), str(row["waits"])
         return "", "its record is gone"
 
@@ -105,6 +107,8 @@ def follow(
             return EXIT_OK
         if state in ("", *_ENDS):
             return EXIT_OTHER_END
+        if state == requests.LATE:
+            return EXIT_LATE
         if clock() >= end:
             print_notes([f"{node} is not {wanted} within {limit:g} s"])
             return EXIT_TIMEOUT

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 from uuid import uuid4
 
@@ -28,12 +29,15 @@ from ganeti_steward.plugins.model.incident import (
 )
 from ganeti_steward.plugins.model.operations import set_tags
 from ganeti_steward.plugins.model.progress import progress
-from ganeti_steward.plugins.model.works import BY_ADMIN, requested, work_began
+from ganeti_steward.plugins.model.works import (
+    BY_ADMIN,
+    misses_deadline,
+    requested,
+    work_began,
+)
 from ganeti_steward.plugins.texts import local_time
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from ganeti_steward.core.ganeti.luxi import Luxi
     from ganeti_steward.core.ganeti.rapi import Rapi
     from ganeti_steward.core.model.cluster import Cluster, Node
@@ -50,6 +54,8 @@ FIELDS: Final = {
     "work": "Work",
     "before": "Before",
     "after": "After",
+    "deadline": "Deadline",
+    "minutes": "Minutes",
     "ran": "Instances",
     "requested": "Requested",
     "changed": "Changed",
@@ -57,11 +63,17 @@ FIELDS: Final = {
     "note": "Note",
     "waits": "Waits",
 }
+#: It has not begun and would end after its deadline.
+LATE: Final = "late"
 #: States that people have requested by a tag.
 CANCELING: Final = "canceling"
 PAUSED: Final = "paused"
 PAUSES: Final = (PAUSE_TAG, MAINTENANCE_PAUSE_TAG)
 USUAL: Final = ("node", "state", "requested", "changed", "waits")
+
+
+#: No forecast was made.
+NOTHING_EXPECTED: Final[Mapping[str, int]] = MappingProxyType({})
 
 
 class RequestedMaintenance(NamedTuple):
@@ -89,26 +101,45 @@ def active_nodes(known: Sequence[RequestedMaintenance]) -> set[str]:
 
 
 def write_requests(
-    options: argparse.Namespace, nodes: Sequence[Node], request: Maintenance, reason: str
+    options: argparse.Namespace,
+    nodes: Sequence[Node],
+    request: Maintenance,
+    reason: str,
+    expected: Mapping[str, int] = NOTHING_EXPECTED,
 ) -> list[Incident]:
     """Write a record for each of these nodes, which are taken in this order.
 
-    ``reason``: why, in the admin's words.  Raises StewardError; the records before it are written
-    then.
+    ``reason``: why, in the admin's words; ``expected``: see `made`.  Raises StewardError; the
+    records before it are written then.
     """
     client, key = open_luxid(source_options(options)), own_key()
     store = Store(client, lambda: key)
     store.read_all()
-    incidents = made(nodes, request, reason, time.time_ns())
+    incidents = made(nodes, request, reason, time.time_ns(), expected)
     for incident in incidents:
         store.write(incident)
     return incidents
 
 
-def made(nodes: Sequence[Node], request: Maintenance, reason: str, now: int) -> list[Incident]:
-    """An incident for each of these nodes, which are taken in this order; ``now``: ns."""
+def made(
+    nodes: Sequence[Node],
+    request: Maintenance,
+    reason: str,
+    now: int,
+    expected: Mapping[str, int] = NOTHING_EXPECTED,
+) -> list[Incident]:
+    """An incident for each of these nodes, which are taken in this order; ``now``: ns.
+
+    ``expected``: name of a node -> how long its maintenance takes, s.
+    """
     return [
-        requested(node, request, now + number, str(uuid4()), reason)
+        requested(
+            node,
+            request._replace(expected=expected.get(node.name, 0)),
+            now + number,
+            str(uuid4()),
+            reason,
+        )
         for number, node in enumerate(nodes)
     ]
 
@@ -168,14 +199,14 @@ def without_power(client: Luxi | Rapi, names: Sequence[str]) -> list[str]:
 
 
 def row_of(
-    recorded: RequestedMaintenance, cluster: Cluster, waits: Sequence[str] = ()
+    recorded: RequestedMaintenance, cluster: Cluster, now: int, waits: Sequence[str] = ()
 ) -> Mapping[str, Value]:
-    """A maintenance for the list; ``waits``: what it waits for, a line each."""
+    """A maintenance for the list; ``now``: ns; ``waits``: what it waits for, a line each."""
     incident, request = recorded.incident, recorded.request
     return {
         "uuid": incident.uuid,
         "node": incident.node_name,
-        "state": state_of(incident, request, cluster),
+        "state": state_of(incident, request, cluster, now),
         "status": incident.status,
         "choice": request.choice,
         "returns": request.returns,
@@ -183,6 +214,8 @@ def row_of(
         "work": request.work,
         "before": request.before or "-",
         "after": request.after or "-",
+        "deadline": local_time(request.deadline),
+        "minutes": f"{request.expected / 60:.1f}" if request.expected else "-",
         "ran": request.ran,
         "requested": local_time(incident.first_seen),
         "changed": local_time(incident.changed),
@@ -255,8 +288,8 @@ def undo(options: argparse.Namespace, debts: Debts) -> Incident:
     return incident
 
 
-def state_of(incident: Incident, request: Maintenance, cluster: Cluster) -> str:
-    """How far it is, in one word.
+def state_of(incident: Incident, request: Maintenance, cluster: Cluster, now: int) -> str:
+    """How far it is, in one word; ``now``: ns.
 
     The tags of people apply as soon as they are set, before the daemon has read them.
     """
@@ -270,6 +303,8 @@ def state_of(incident: Incident, request: Maintenance, cluster: Cluster) -> str:
         return CANCELING
     if work_began(incident) and not worked:
         return "working"
+    if not (incident.state.begun or worked) and misses_deadline(request, now):
+        return LATE
     if any(one.startswith(PAUSES) for one in (*cluster.tags, *node.tags)):
         return PAUSED
     if not incident.state.begun:

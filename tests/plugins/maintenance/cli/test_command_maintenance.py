@@ -170,8 +170,34 @@ def test_a_deadline(call: Caller, cluster: Cluster, front: Front, tmp_path: Path
     tight = datetime.fromtimestamp(time.time() + 1800)
     words = ("--by", f"{tight:%Y-%m-%d %H:%M}", "--reboot-minutes", "10")
     assert call("roll", "--all", "--stop", *words).status == 0
-    assert {one.maintenance and one.maintenance.at_once for one in cluster.incidents} == {2}
+    requests = [one.maintenance for one in cluster.incidents if one.maintenance]
+    assert {one.at_once for one in requests} == {2}
+    assert {one.deadline // 10**9 for one in requests} == {int(tight.timestamp()) // 60 * 60}
+    # The assumed work takes 600 s of each, and moves take the rest.
+    assert [600 < one.expected < 900 for one in requests] == [True, True, True]
     assert call("roll", "--all", "--by", "2020-01-01 06:00").status == 2
+
+
+def test_a_request_that_would_be_late(call: Caller, cluster: Cluster) -> None:
+    """The list and ``wait`` name it, and requests of other nodes do not wait for it."""
+    soon = datetime.fromtimestamp(time.time() + 3600)
+    by = f"{soon:%Y-%m-%d %H:%M}"
+    assert call("start", "n2", "--by", by).status == 0
+    (found,) = cluster.incidents
+    assert found.maintenance
+    minutes = f"{found.maintenance.expected / 60:.1f}"
+    deadline, shown, state = call(*LIST, "deadline,minutes,state").out.rstrip("\n").split("|")
+    assert (deadline[:16], shown, state) == (by, minutes, "requested")
+    late = found.maintenance._replace(deadline=time.time_ns() + 60 * 10**9)
+    cluster.change(found, maintenance=late)
+    assert call(*LIST, "state").out == "late\n"
+    done = call("wait", "n2")
+    assert (done.status, done.out) == (5, "n2: late: requested\n")
+    assert '"deadline"' in call("list", "--json", "-o", "node,deadline").out
+    done = call("start", "n4", "--by", by)
+    assert done.status == 0, done.err
+    cluster.change(found, maintenance=late, status="pending")
+    assert call(*LIST, "node,state").out.startswith("n2.test|emptying\n")
 
 
 def test_a_roll_of_the_nodes_with_a_tag(call: Caller, cluster: Cluster) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.plugins.maintenance.cli.planned.maintenance_wait import (
+    EXIT_LATE,
     EXIT_OTHER_END,
     EXIT_TIMEOUT,
     follow,
@@ -62,6 +63,7 @@ def followed(
         (["paused", "canceling", "canceled"], "ready", EXIT_OTHER_END),
         (["emptying", "failed"], "done", EXIT_OTHER_END),
         (["emptying", ""], "done", EXIT_OTHER_END),
+        (["requested", "late"], "ready", EXIT_LATE),
     ],
 )
 def test_how_it_ends(states: list[str], wanted: str, status: int) -> None:

@@ -38,7 +38,7 @@ def state(cluster: Upkept, incident: Incident) -> str:
     """How far it is, as ``gnt-steward maintenance list`` prints it."""
     found = cluster.records[incident.uuid]
     assert found.maintenance
-    return state_of(found, found.maintenance, cluster.world().cluster)
+    return state_of(found, found.maintenance, cluster.world().cluster, cluster.now)
 
 
 def request_of(cluster: Upkept, incident: Incident) -> Maintenance:

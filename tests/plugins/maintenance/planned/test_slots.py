@@ -29,7 +29,7 @@ def _both(cluster: Upkept) -> None:
 def _state(cluster: Upkept, incident: Incident) -> str:
     found = cluster.records[incident.uuid]
     assert found.maintenance
-    return state_of(found, found.maintenance, cluster.world().cluster)
+    return state_of(found, found.maintenance, cluster.world().cluster, cluster.now)
 
 
 @pytest.mark.parametrize("limit", ["most_nodes", "most_waiting"])

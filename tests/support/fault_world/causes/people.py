@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from copy import deepcopy
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 from uuid import NAMESPACE_DNS, uuid5
 
 from fault_world.agents import Agent
 from fault_world.causes.others import submit
 from fault_world.checks.texts import is_stamped
+from fault_world.clock import SECOND
 from fault_world.daemon import KEY
 from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.plugins.filters.filter_rules import CONTINUE, PAUSE
@@ -152,7 +153,7 @@ def maintenance_requested(world: World, fault: Fault) -> None:
     node, now = _node(world, fault.subject), world.clock_of(world.ganeti.master)
     if node is None or node["master"] or node["offline"] or _maintained(world, node["name"]):
         return
-    request = _request(fault.detail)
+    request = _request(fault.detail, world.clock.now - int(fault.at * SECOND))
     uuid = str(uuid5(NAMESPACE_DNS, f"maintenance of {node['name']} at {fault.at}"))
     incident = Incident(
         uuid,
@@ -174,18 +175,27 @@ def maintenance_requested(world: World, fault: Fault) -> None:
         world.clock.after(60, partial(_work, world, uuid, fault))
 
 
-def _request(detail: str) -> Maintenance:
-    """What is requested: a choice, and after commas what else there is."""
+#: Words before a colon of what else is requested; the last two are followed by seconds.
+_NAMED: Final = (*AROUND, "by", "takes")
+
+
+def _request(detail: str, start: int) -> Maintenance:
+    """What is requested: a choice, and after commas what else there is.
+
+    ``start``: of the world, ns since the epoch; a deadline is as many seconds after it.
+    """
     choice, *words = detail.split(",")
     pairs = (word.partition(":") for word in words)
-    named = {name: rest for name, colon, rest in pairs if colon and name in AROUND}
-    work = [word for word in words if word != "full" and word.partition(":")[0] not in AROUND]
+    named = {name: rest for name, colon, rest in pairs if colon and name in _NAMED}
+    work = [word for word in words if word != "full" and word.partition(":")[0] not in _NAMED]
     return Maintenance(
         choice,
         work=work[0] if work else BY_ADMIN,
         full="full" in words,
         before=named.get(BEFORE, ""),
         after=named.get(AFTER, ""),
+        deadline=start + int(named["by"]) * SECOND if "by" in named else 0,
+        expected=int(named.get("takes", 0)),
     )
 
 

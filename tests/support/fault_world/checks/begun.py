@@ -140,12 +140,24 @@ class Waits:
 
     def begun(self, record: Row) -> None:
         """A daemon has recorded that a repair or a maintenance is begun."""
-        if not record.get("maintenance"):
+        request = record.get("maintenance")
+        if not request:
             return
+        self._in_time(record, request)
         known = self._world.checks.known().values()
         nodes = {one["node"] for one in known if one["status"] == "pending"} | {record["node"]}
         text = f"{record['node_name']} is taken out while {len(nodes) - 1} others are"
         self._require("limits", len(nodes) <= self._world.settings.most_nodes, text)
+
+    def _in_time(self, record: Row, request: Row) -> None:
+        """When it was decided: a slow round records that later."""
+        decided = max((one["at"] for one in record["open"]), default=record["changed"])
+        late = decided + request["expected"] * SECOND - request["deadline"]
+        text = (
+            f"{record['node_name']} is taken out, to be back {late // SECOND} s after its deadline"
+        )
+        over = late > 0 and request["deadline"] and not request["worked"]
+        self._require("deadline", not over, text)
 
     def round(self, outcome: Round) -> None:
         """A round has ended."""

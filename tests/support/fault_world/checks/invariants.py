@@ -41,6 +41,7 @@ INVARIANTS: Final[Mapping[str, str]] = {
     "was a master candidate is one again when it is taken back.",
     "around": "The command before a maintenance ends well before anything is done, the one after "
     "it before the node is taken back. Neither runs again after that.",
+    "deadline": "No maintenance begins that is expected to end after its deadline.",
     "apart": "No two nodes of an instance are away for maintenance together.",
     "opted-out": "Nothing with the tag maintd:off, or in a group with it, is touched.",
     "paused": "Nothing is submitted while the last tags read have a pause.",
