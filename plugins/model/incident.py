@@ -223,6 +223,10 @@ class Maintenance(NamedTuple):
     """when it must be over: it does not begin where it is expected to end later; 0: none"""
     expected: Count = 0
     """s from its beginning to its end, by the forecast when it was requested; 0: not known"""
+    roll: str = ""
+    """a uuid that all nodes share which one command has requested; empty: it was the only one"""
+    roll_nodes: Count = 0
+    """how many nodes these are"""
 
 
 def action_severity(action: str) -> int:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from heapq import heapreplace
 from typing import Final, NamedTuple
 
 from ganeti_steward.core.errors import few
 from ganeti_steward.plugins.model import task
-from ganeti_steward.plugins.model.incident import LEAVING, Incident, Submission
-from ganeti_steward.plugins.model.works import work_began
+from ganeti_steward.plugins.model.incident import LEAVING, Incident, Maintenance, Submission
+from ganeti_steward.plugins.model.works import misses_deadline, work_began
 
 #: Instances that are named of one submission.
 _NAMED: Final = 3
@@ -51,6 +52,49 @@ class Emptied(NamedTuple):
     """number of instances that are still on it"""
     total: int
     """the same when it began, as far as that is known"""
+
+
+class RollProgress(NamedTuple):
+    """How far a roll is: the nodes that one command has requested."""
+
+    nodes: int
+    """of the whole roll"""
+    over: int
+    """number of nodes whose maintenance has ended, or was canceled"""
+    late: int
+    """number of nodes that do not begin because of their deadline"""
+    seconds: int | None
+    """of work that is left, as the forecast expected it; None: not known"""
+
+
+def rolls(incidents: Iterable[Incident], now: int) -> list[RollProgress]:
+    """Each roll that goes on, oldest first; ``now``: ns since the epoch."""
+    found: dict[str, list[tuple[Incident, Maintenance]]] = {}
+    for one in sorted(incidents, key=lambda one: one.first_seen):
+        request = one.maintenance
+        if request and request.roll and one.active:
+            found.setdefault(request.roll, []).append((one, request))
+    return [_roll(left, now) for left in found.values()]
+
+
+def _roll(left: Sequence[tuple[Incident, Maintenance]], now: int) -> RollProgress:
+    """``left``: what has not ended."""
+    _, first = left[0]
+    begun = [(one, request) for one, request in left if one.state.begun]
+    waiting = [request for one, request in left if not one.state.begun]
+    coming = [request for request in waiting if not misses_deadline(request, now)]
+    spent = [(request.expected, (now - one.changed) // 10**9) for one, request in begun]
+    known = all(request.expected for _, request in left) and all(
+        expected > seconds for expected, seconds in spent
+    )
+    # Each place becomes free when a node ends; the next one takes it.
+    places = sorted(expected - seconds for expected, seconds in spent)
+    places = [0] * (max(1, first.at_once) - len(places)) + places
+    for request in coming if known else ():
+        heapreplace(places, places[0] + request.expected)
+    late, over = len(waiting) - len(coming), first.roll_nodes - len(left)
+    seconds = max(places) if known and (begun or coming) else None
+    return RollProgress(first.roll_nodes, max(0, over), late, seconds)
 
 
 def empties(incident: Incident) -> bool:

@@ -25,7 +25,7 @@ from ganeti_steward.plugins.maintenance.page.trends import HOURS, Trend, trends
 from ganeti_steward.plugins.maintenance.page.verdict import Verdict, degraded, failing, verdict
 from ganeti_steward.plugins.model.cause import cause
 from ganeti_steward.plugins.model.incident import BAD, WARN, Incident, Submission
-from ganeti_steward.plugins.model.progress import progress
+from ganeti_steward.plugins.model.progress import RollProgress, progress, rolls
 from ganeti_steward.plugins.model.routine import RoutineJob
 from ganeti_steward.plugins.model.task import Held
 from ganeti_steward.plugins.model.world import Observation, Reported, diagnose_object
@@ -177,6 +177,8 @@ class PageView(NamedTuple):
     """when the page was made, ns since the epoch"""
     incidents: tuple[IncidentView, ...] | None
     """those with something to do or to look at first; None: not read yet"""
+    rolls: tuple[str, ...]
+    """how far each roll of planned maintenance is, a sentence each"""
     work: tuple[Work, ...]
     """of routine work; that of incidents is with them"""
     tasks: int
@@ -240,6 +242,7 @@ def view(status: Status, fault: str, now: int) -> PageView:
         fault=fault,
         now=now,
         incidents=None if incidents is None else shown,
+        rolls=tuple(_roll(one) for one in rolls(incidents or (), now)),
         work=work,
         tasks=sum(len(one.work) for one in shown) + len(work),
         ended=tuple(
@@ -285,6 +288,16 @@ def _tiles(status: Status) -> Iterator[Tile]:
     for room in figures.room[:_SCORES]:
         name = f"Room for {format_size(room.memory, 'h')} instances"
         yield Tile(name, f"about {room.fits}" if room.fits else "none")
+
+
+def _roll(roll: RollProgress) -> str:
+    """Without the time where the records do not have it for all nodes that are left."""
+    parts = [f"{roll.over} of {roll.nodes} nodes are over"]
+    if roll.late:
+        parts.append(f"{roll.late} would be late and will not begin")
+    if roll.seconds is not None:
+        parts.append(f"about {duration(roll.seconds)} of work left")
+    return ", ".join(parts)
 
 
 def _latest(entries: Iterable[AuditEntry], number: int) -> tuple[AuditEntry, ...]:

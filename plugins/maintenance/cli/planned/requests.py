@@ -132,6 +132,8 @@ def made(
 
     ``expected``: name of a node -> how long its maintenance takes, s.
     """
+    if len(nodes) > 1:
+        request = request._replace(roll=str(uuid4()), roll_nodes=len(nodes))
     return [
         requested(
             node,

@@ -127,7 +127,7 @@ def test_power_needs_an_out_of_band_program(call: Caller, cluster: Cluster) -> N
     assert cluster.rows == []
     params["oob_program"] = "/usr/local/sbin/oob"
     assert call("start", "n2", "n4", "--work", "power").status == 0
-    assert {one.maintenance for one in cluster.incidents} == {Maintenance("refuse", work="power")}
+    assert {one.maintenance and one.maintenance.work for one in cluster.incidents} == {"power"}
 
 
 def test_what_cannot_be_away_is_not_requested(call: Caller, cluster: Cluster) -> None:
@@ -153,7 +153,9 @@ def test_a_roll_leaves_out_the_master_and_dry_run_writes_nothing(
     assert cluster.rows == []
     assert call("roll", "--all", "--stop", "--no-return").status == 0
     assert sorted(one.node_name for one in cluster.incidents) == ["n2.test", "n3.test", "n4.test"]
-    assert {one.maintenance for one in cluster.incidents} == {Maintenance("stop", returns=False)}
+    requests = [one.maintenance for one in cluster.incidents if one.maintenance]
+    (roll,) = {one.roll for one in requests}
+    assert {*requests} == {Maintenance("stop", returns=False, roll=roll, roll_nodes=3)}
     assert len({one.first_seen for one in cluster.incidents}) == 3
 
 

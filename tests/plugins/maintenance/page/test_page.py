@@ -23,6 +23,7 @@ from ganeti_steward.plugins.maintenance.edges.status import RoundLine, Status
 from ganeti_steward.plugins.maintenance.page.http import StatusApplication, StatusServer
 from ganeti_steward.plugins.maintenance.page.render import Page
 from ganeti_steward.plugins.maintenance.page.view import duration, moment, view
+from ganeti_steward.plugins.model.incident import Incident, Maintenance
 from ganeti_steward.plugins.model.routine import RoutineJob
 from ganeti_steward.plugins.model.task import Held
 from ganeti_steward.plugins.model.world import Refused
@@ -71,6 +72,28 @@ class Document(HTMLParser):
     @property
     def words(self) -> str:
         return " ".join(text for tag, text in self.texts if tag not in ("style", "script"))
+
+
+def rolling(name: str, status: str = "noted", **more: Any) -> Incident:
+    """A node of a roll of three."""
+    request = Maintenance("stop", roll="r1", roll_nodes=3)._replace(**more)
+    return INCIDENT._replace(
+        uuid=name, node_name=name, action="maintenance", maintenance=request, status=status
+    )
+
+
+def test_a_roll() -> None:
+    """The time that is left is shown where the records have it."""
+    left = rolling("n2"), rolling("n3")
+    words = page(STATUS._replace(incidents=left)).words
+    assert "Planned maintenance: 1 of 3 nodes are over." in words
+    left = rolling("n2", expected=720), rolling("n3", expected=600, deadline=NOW)
+    words = page(STATUS._replace(incidents=left)).words
+    assert (
+        "Planned maintenance: 1 of 3 nodes are over, 1 would be late and will not begin, about 12 "
+        "min of work left."
+    ) in words
+    assert "Planned maintenance" not in page(STATUS).words
 
 
 def page(status: Status, fault: str = "", now: int = NOW) -> Document:
