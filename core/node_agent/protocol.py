@@ -16,7 +16,7 @@ from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.signing import is_salt, strict_json
 from ganeti_steward.core.json_nesting import load_json
 from ganeti_steward.core.json_reader import Range, describe, quoted
-from ganeti_steward.core.model.finding import LIVE_REPAIR, is_name, object_id
+from ganeti_steward.core.model.finding import LIVE_REPAIR, is_name
 from ganeti_steward.core.typed_json import from_json, to_json
 
 #: The agent's TCP port, as configured where nothing else is.
@@ -31,6 +31,10 @@ STATE_PATH: Final = "/1/repair/state"
 #: The purposes of signed messages: a report, and a repair request.
 REPORT: Final = "report"
 REPAIR: Final = "repair"
+
+#: The status of an object that requests a hook of the master: no agent runs another directory's
+#: command of that name in its place.
+HOOK: Final = "hook"
 
 #: Bytes of a diagnose object in canonical form; it becomes part of Ganeti's configuration.
 LONGEST_OBJECT: Final = 2**16
@@ -66,11 +70,6 @@ class RepairRequest(NamedTuple):
     """the same id is never run twice"""
     submitted: Seconds
     """when the caller decided to have it run"""
-
-    @property
-    def object_id(self) -> str:
-        """The hash of the diagnose object: the same for the same object."""
-        return object_id(self.diagnose)
 
 
 class Message(Protocol):
@@ -118,7 +117,8 @@ def read_request(text: str, is_this_node: Callable[[str], bool]) -> RepairReques
     if not is_name(request.command):
         raise BadRequest(f"{quoted(request.command)} is not a command name")
     diagnose = load_json(request.diagnose)
-    if diagnose.get("status") != LIVE_REPAIR or diagnose.get("command") != request.command:
+    named = diagnose.get("command") == request.command
+    if not named or diagnose.get("status") not in (LIVE_REPAIR, HOOK):
         raise BadRequest("its diagnose object does not request this command")
     return request
 

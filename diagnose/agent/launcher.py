@@ -14,12 +14,14 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
 
 from ganeti_steward.core.errors import StewardError, reason_of
 from ganeti_steward.core.ganeti.this_node import DATA
 from ganeti_steward.core.hooks.timed_call import sentence
-from ganeti_steward.core.node_agent.protocol import CommandEnd, RepairRequest
+from ganeti_steward.core.json_nesting import load_json
+from ganeti_steward.core.node_agent.protocol import HOOK, CommandEnd, RepairRequest
 from ganeti_steward.core.process.following import LADDER, Ended, unpacked_ended
 from ganeti_steward.core.process.frames import packed
 from ganeti_steward.core.process.own_program import own_program
@@ -55,6 +57,7 @@ class Repair(NamedTuple):
     command: str
     directory: str
     seconds: float
+    environment: Mapping[str, str] = MappingProxyType({})
 
 
 class Request(NamedTuple):
@@ -202,17 +205,23 @@ class Diagnosing(threading.Thread):
 
 
 def executor(
-    launcher: Launcher, directory: str, limit: float, is_ending: Callable[[], bool]
+    launcher: Launcher,
+    directories: Mapping[str, str],
+    limit: float,
+    is_ending: Callable[[], bool],
 ) -> Callable[[RepairRequest], CommandEnd]:
-    """What runs the commands of a directory for ``limit`` seconds each.
+    """What runs the commands of a few directories for ``limit`` seconds each.
 
-    ``is_ending``: whether the agent ends, and with it what it has started.  What it gives raises
-    `Forbidden` for commands that must not be run.
+    ``directories``: by the status of the diagnose object.  ``is_ending``: whether the agent ends,
+    and with it what it has started.  What it gives raises `Forbidden` for commands that must not
+    be run.
     """
     around = sum(grace for _, grace in LADDER) + 1
 
     def execute(request: RepairRequest) -> CommandEnd:
-        repair = Repair(request.command, directory, limit)
+        given = load_json(request.diagnose)
+        directory = directories[given["status"]]
+        repair = Repair(request.command, directory, limit, _environment(given))
         try:
             raw = launcher.call(Request(limit + around, repair), request.diagnose)
         except WorkFailed as err:
@@ -223,6 +232,18 @@ def executor(
         return _outcome(unpacked_ended(raw))
 
     return execute
+
+
+def _environment(given: Mapping[str, Any]) -> dict[str, str]:
+    """The variables of a hook: its node and step, and the uuid of the maintenance."""
+    if given["status"] != HOOK:
+        return {}
+    texts = {key: given.get(key) for key in ("node", "step", "maintenance")}
+    return {
+        f"STEWARD_{key.upper()}": text
+        for key, text in texts.items()
+        if isinstance(text, str) and "\0" not in text
+    }
 
 
 def _outcome(ended: Ended) -> CommandEnd:

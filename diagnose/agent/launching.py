@@ -222,5 +222,6 @@ def _repaired(repair: Repair, given: bytes) -> bytes:
         output_limit=OUTPUT_LIMIT,
         ladder=LADDER,
         given=given,
+        environment=repair.environment,
     )
     return packed_ended(ended)

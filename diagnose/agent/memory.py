@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.errors import StewardError, reason_of
 from ganeti_steward.core.json_nesting import load_json
-from ganeti_steward.core.model.finding import is_name, is_object_id
+from ganeti_steward.core.model.finding import is_name, is_object_id, object_id
 from ganeti_steward.core.node_agent.protocol import CommandEnd, RepairRequest, Seconds, is_id
 from ganeti_steward.core.node_agent.remembered import (
     ENDED,
@@ -211,7 +211,7 @@ class Memory:
             if state is not None:
                 return state
             self._known.commands[request.id] = StartedCommand(
-                request.command, self._now(), object=request.object_id
+                request.command, self._now(), object=object_id(request.diagnose)
             )
             self._running.add(request.id)
             self._forget()
@@ -227,7 +227,7 @@ class Memory:
 
     def _too_early(self, request: RepairRequest) -> str:
         """Why the command must not be run yet, one sentence; empty when it may be."""
-        limit, same = self._again_after, (request.command, request.object_id)
+        limit, same = self._again_after, (request.command, object_id(request.diagnose))
         # The clock may have been set: a caller never waits longer than the limit for that.
         recent = [
             (abs(self._now() - command.at), (command.command, command.object))

@@ -15,7 +15,9 @@ from typing import Final, TypeVar
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.hmac_key import KeyFile, NoKey
 from ganeti_steward.core.ganeti.signing import BadMessage, open_signed, sign
+from ganeti_steward.core.json_nesting import load_json
 from ganeti_steward.core.json_reader import quoted
+from ganeti_steward.core.model.finding import LIVE_REPAIR
 from ganeti_steward.core.node_agent import protocol
 from ganeti_steward.core.node_agent.remembered import ENDED, RepairState, read_question, state_text
 from ganeti_steward.core.process.trusted_program import Forbidden
@@ -65,7 +67,7 @@ class _Rejection(StewardError):
 
 
 class Repairs:
-    """Takes requests from several threads; one command runs at a time."""
+    """Takes requests from several threads; one command of each kind runs at a time."""
 
     def __init__(
         self,
@@ -80,7 +82,7 @@ class Repairs:
         self._memory = memory
         self._key, self._is_this_node, self._execute = key, is_this_node, execute
         self._nonces, self._penalties = nonces, penalties
-        self._running = threading.Lock()
+        self._running = {status: threading.Lock() for status in (LIVE_REPAIR, protocol.HOOK)}
         self._keyless = RateLimitedLog(_log)
 
     def nonce(self, address: str) -> str:
@@ -160,7 +162,7 @@ class Repairs:
         """Run a command if its id is new; what has become of it.  Raises _Rejection."""
         state = self._memory.state(request.id)
         if state is None:
-            with self._alone():
+            with self._alone(request):
                 return self._begun(address, request)
         self._not_again(address, request, state)
         return state
@@ -188,14 +190,16 @@ class Repairs:
         _log.info("repair not run again caller=%s id=%s: %s", address, request.id, why)
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Be the only command that runs; raises _Fault."""
-        if not self._running.acquire(blocking=False):
-            raise _Rejection("another repair command is running", guess=False)
+    def _alone(self, request: protocol.RepairRequest) -> Iterator[None]:
+        """Be the only command of its kind that runs: no repair waits for a hook; raises _Fault."""
+        status = load_json(request.diagnose)["status"]
+        if not self._running[status].acquire(blocking=False):
+            what = "hook" if status == protocol.HOOK else "repair command"
+            raise _Rejection(f"another {what} is running", guess=False)
         try:
             yield
         finally:
-            self._running.release()
+            self._running[status].release()
 
     def _run(self, address: str, request: protocol.RepairRequest) -> protocol.CommandEnd:
         _log.info("repair requested caller=%s command=%s", address, request.command)

@@ -31,7 +31,8 @@ from ganeti_steward.core.ganeti.this_node import (
     this_node,
 )
 from ganeti_steward.core.log import set_up_service, to_standard_error
-from ganeti_steward.core.node_agent.protocol import CommandEnd, RepairRequest
+from ganeti_steward.core.model.finding import LIVE_REPAIR
+from ganeti_steward.core.node_agent.protocol import HOOK, CommandEnd, RepairRequest
 from ganeti_steward.core.process.descendants import end_children
 from ganeti_steward.core.process.memory_lock import keep_small, lock_memory
 from ganeti_steward.core.process.program import ENVIRONMENT
@@ -48,7 +49,7 @@ from ganeti_steward.diagnose.agent.repairs import REQUEST_LIMIT, Repairs
 from ganeti_steward.diagnose.agent.reports import Reports
 from ganeti_steward.diagnose.config.sections import Agent, Diagnose
 from ganeti_steward.diagnose.run.files import REPORT
-from ganeti_steward.diagnose.sources.whitelist import REPAIR_DIRECTORY
+from ganeti_steward.diagnose.sources.whitelist import HOOK_DIRECTORY, REPAIR_DIRECTORY
 
 #: What callers may take; below the largest body the application refuses by itself.
 LIMITS: Final = Limits(body=2 * REQUEST_LIMIT)
@@ -90,6 +91,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"where the repair commands are; default: {REPAIR_DIRECTORY}",
     )
     add(
+        "--hook-directory",
+        metavar="DIRECTORY",
+        default=HOOK_DIRECTORY,
+        help=f"where the commands of the master are; default: {HOOK_DIRECTORY}",
+    )
+    add(
         "--node-name",
         metavar="NAME",
         default="",
@@ -129,7 +136,11 @@ def run(options: argparse.Namespace) -> int:
     )
     ending = threading.Event()
     limit = settings.repair_time_limit
-    execute = executor(launcher, os.path.abspath(options.repair_directory), limit, ending.is_set)
+    directories = {
+        LIVE_REPAIR: os.path.abspath(options.repair_directory),
+        HOOK: os.path.abspath(options.hook_directory),
+    }
+    execute = executor(launcher, directories, limit, ending.is_set)
     application = _application(config, reports, is_this_node, execute)
     names = (*own_names(options.data, options.node_name), *config.section(Http).names)
     server = Server(application, listener, LIMITS, names, application.reads_body)

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from types import MappingProxyType
 from typing import Final
 
 from ganeti_steward.core.json_reader import quoted
@@ -33,6 +34,8 @@ from ganeti_steward.core.process.trusted_program import (
 #: Commands that find out what is wrong with a node, and those that repair it.
 DIAGNOSE_DIRECTORY: Final = "/etc/ganeti/node-diagnose-commands"
 REPAIR_DIRECTORY: Final = "/etc/ganeti/node-repair-commands"
+#: Commands that the master runs around the maintenance of other nodes.
+HOOK_DIRECTORY: Final = "/etc/ganeti/steward-hooks"
 
 #: The mode bits a command and its directory may have.
 _MOST_MODE: Final = 0o755
@@ -47,8 +50,9 @@ def run(
     ladder: Ladder,
     given: bytes = b"",
     user: int | None = None,
+    environment: Mapping[str, str] = MappingProxyType({}),
 ) -> Ended:
-    """Run a command of a whitelist: no arguments, empty environment, in ``/``.
+    """Run a command of a whitelist: no arguments, by default an empty environment, in ``/``.
 
     The other arguments are those of `run_program`.  Raises Forbidden, and OSError when it
     cannot be started.
@@ -60,7 +64,7 @@ def run(
             output_limit=output_limit,
             executable=Executable(command),
             given=given,
-            environment={},
+            environment=environment,
             user=user,
             ladder=ladder,
         )

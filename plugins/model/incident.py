@@ -155,6 +155,13 @@ class Submission(NamedTuple):
     """how many jobs it has; 0 when that is not known"""
     task: str = ""
     """a hash of what it does; empty for tasks that may be repeated without limit"""
+    agent: str = ""
+    """name of the node whose agent runs the command as a hook, whichever is the master now"""
+
+    @property
+    def named_command(self) -> str:
+        """The command in a sentence, with the node if that is not the incident's."""
+        return f"{self.command} on {self.agent}" if self.agent else self.command
 
 
 class Attempt(NamedTuple):
@@ -227,6 +234,14 @@ class Maintenance(NamedTuple):
     """a uuid that all nodes share which one command has requested; empty: it was the only one"""
     roll_nodes: Count = 0
     """how many nodes these are"""
+    master_before: str = ""
+    """the hook of the master that is run before both; empty: none"""
+    master_after: str = ""
+    """the one that is run at the end, when everything is home; empty: none"""
+    master_before_ended: Time = 0
+    """when the first hook has ended well; 0: not yet"""
+    master_after_ended: Time = 0
+    """when the second hook has ended well; 0: not yet"""
 
 
 def action_severity(action: str) -> int:

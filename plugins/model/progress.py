@@ -134,6 +134,6 @@ def _moved(emptied: Emptied) -> str:
 
 def _doing(one: Submission) -> str:
     if one.command:
-        return f"running {one.command}"
+        return f"running {one.named_command}"
     doing = _DOING.get(one.step, one.step) if one.instances else one.step
     return f"{doing} {few(one.instances or one.nodes, _NAMED)}".rstrip()

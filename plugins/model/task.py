@@ -33,13 +33,15 @@ HOME: Final = "home"
 WORK: Final = "work"
 BEFORE: Final = "before"
 AFTER: Final = "after"
+MASTER_BEFORE: Final = "master-before"
+MASTER_AFTER: Final = "master-after"
 UNDRAIN: Final = "take-back"
 TIDY: Final = "tidy"
 TAG: Final = "tag"
 UNTAG: Final = "untag"
 
-#: Repair commands around the work on a node: each is run once and has to end well.
-AROUND: Final = frozenset({BEFORE, AFTER})
+#: Commands around the work on a node: each is run once and has to end well.
+AROUND: Final = frozenset({BEFORE, AFTER, MASTER_BEFORE, MASTER_AFTER})
 
 #: Steps for one instance each that only make its move possible.
 PREPARATIONS: Final = frozenset({ACTIVATE, CLEAN_UP, START})
@@ -68,6 +70,8 @@ class Task(NamedTuple):
     """each a list of operations; empty when ``command`` is set"""
     command: str = ""
     """a repair command (base name) that the agent of the incident's node runs"""
+    agent: str = ""
+    """name of the master, whose agent runs the command as a hook; empty: it is no hook"""
     subject: str = ""
     """what a task of routine work is about: an instance, a node group, ...; empty: the cluster"""
     each: tuple[str, ...] = ()

@@ -33,6 +33,7 @@ STEPS: Final[Mapping[str, str]] = {
     "filter-action": "gnt-steward filter list",
     "gate": f"deal with what is named; {_END}",
     "hold": _END,
+    "hook": "see what it does on that node; ending it there fails the maintenance, " + _END,
     "incidents": "gnt-steward incident ack or cancel one of them",
     "lookup": "see the connections to luxid, or whether the node agent runs",
     "master": "gnt-cluster master-failover on another candidate",

@@ -7,8 +7,16 @@ from typing import Final
 from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.model.cluster import Node
 from ganeti_steward.core.model.finding import LIVE_REPAIR, is_name
+from ganeti_steward.core.node_agent.protocol import HOOK
 from ganeti_steward.plugins.model.incident import MAINTENANCE, Incident, Maintenance
-from ganeti_steward.plugins.model.task import AFTER, AROUND, BEFORE, WORK
+from ganeti_steward.plugins.model.task import (
+    AFTER,
+    AROUND,
+    BEFORE,
+    MASTER_AFTER,
+    MASTER_BEFORE,
+    WORK,
+)
 
 #: An admin does the work, and reports when it is over.
 BY_ADMIN: Final = "none"
@@ -35,7 +43,7 @@ def requested(node: Node, request: Maintenance, now: int, uuid: str, reason: str
     ``now``: ns since the epoch; of several nodes the one with the lowest is taken first.
     """
     wanted = {"choice": request.choice, "returns": request.returns, "work": request.work}
-    around = {BEFORE: request.before, AFTER: request.after}
+    around = commands_around(request)
     wanted |= {step: command for step, command in around.items() if command}
     made = Incident(
         uuid,
@@ -58,12 +66,24 @@ def misses_deadline(request: Maintenance, now: int) -> bool:
     return 0 < request.deadline < now + request.expected * 10**9
 
 
+def commands_around(request: Maintenance) -> dict[str, str]:
+    """Step -> the command that is run in it; empty: none."""
+    return {
+        MASTER_BEFORE: request.master_before,
+        BEFORE: request.before,
+        AFTER: request.after,
+        MASTER_AFTER: request.master_after,
+    }
+
+
 def command_object(incident: Incident, command: str, step: str) -> bytes:
     """The diagnose object that requests a repair command of a maintenance from an agent.
 
     It differs for each maintenance and step, so that no agent takes one for the other.
     """
     wanted = {"status": LIVE_REPAIR, "command": command, "maintenance": incident.uuid}
+    if step in (MASTER_BEFORE, MASTER_AFTER):
+        wanted |= {"status": HOOK, "node": incident.node_name}
     return canonical({**wanted, "step": step} if step in AROUND else wanted)
 
 
@@ -75,8 +95,13 @@ def work_began(incident: Incident) -> int:
 
 def failed_around(step: str, node: str) -> str:
     """What it means, and what to do, when the command before or after the work has failed."""
-    if step == BEFORE:
+    if step in (MASTER_BEFORE, BEFORE):
         return f"nothing has left {node}, and it is as it was"
+    if step == MASTER_AFTER:
+        return (
+            f"{node} is in service again: do by hand what the command should have done, then "
+            "acknowledge the incident"
+        )
     return (
         f"{node} is not taken back, and what has left it stays away; when it is in order: "
         f"gnt-steward maintenance done {node}"

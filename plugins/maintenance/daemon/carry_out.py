@@ -17,7 +17,11 @@ from ganeti_steward.core.service.disk_timeout import DiskTimeout
 from ganeti_steward.plugins.maintenance.confd.choice import Mastership
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.daemon import words
-from ganeti_steward.plugins.maintenance.edges.commands import RepairRunner, agent_calls
+from ganeti_steward.plugins.maintenance.edges.commands import (
+    RepairRunner,
+    agent_calls,
+    commands_of,
+)
 from ganeti_steward.plugins.maintenance.edges.poll import Poll, Poller, Target, agent_reports
 from ganeti_steward.plugins.maintenance.engine.decision import CLUSTER, CommandResult
 from ganeti_steward.plugins.maintenance.queue.submit import without
@@ -113,12 +117,7 @@ class NodeAgents:
         """
         if not (self._runs_commands and self._targets):
             return {}
-        targets = {one.uuid: one for one in self._targets}
-        return self._runner.results(
-            (submission, targets.get(one.node, Target(one.node, one.node_name, "")))
-            for one in incidents
-            for submission in one.open
-        )
+        return self._runner.results(commands_of(incidents, self._targets))
 
 
 def _target(node: Node) -> Target:
@@ -288,7 +287,8 @@ class CarryOut:
 
     def _run(self, one: Started, world: World) -> None:
         incident, command = self.incidents[one.incident], one.task.command
-        node = world.nodes[incident.node]
+        agent = one.task.agent
+        node = world.cluster.node(agent) if agent else world.nodes[incident.node]
         found = world.observations.get(incident.node)
         # The agent gets all of the object, of which the record may have a part.
         original = found.original if isinstance(found, Reported) else incident.original

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -33,7 +33,7 @@ from ganeti_steward.plugins.maintenance.engine.decision import (
     CommandResult,
 )
 from ganeti_steward.plugins.maintenance.runtime import REAL, Runtime
-from ganeti_steward.plugins.model.incident import Submission
+from ganeti_steward.plugins.model.incident import Incident, Submission
 from ganeti_steward.plugins.texts import utc_time
 
 #: Characters of a command's output that are kept.
@@ -247,6 +247,21 @@ class RepairRunner:
                 del self._results[oldest]
                 self._started.discard(oldest)
         self._wake()
+
+
+def commands_of(
+    incidents: Iterable[Incident], targets: Iterable[Target]
+) -> Iterator[tuple[Submission, Target]]:
+    """All open submissions, each with the node whose agent has, or should have, its command.
+
+    That of a hook is the master of then: another one does not run it a second time.
+    """
+    known = {name: one for one in targets for name in (one.uuid, one.name)}
+    for incident in incidents:
+        own = Target(incident.node, incident.node_name, "")
+        for one in incident.open:
+            target = Target(one.agent, one.agent, "") if one.agent else own
+            yield one, known.get(target.uuid, target)
 
 
 def _place(command: SubmittedCommand) -> tuple[str, str]:

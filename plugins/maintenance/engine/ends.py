@@ -107,7 +107,7 @@ def _command(ledger: Ledger, uuid: str, submission: Submission) -> None:
         _recovered(ledger, uuid, submission, ())
         return
     _close(ledger, uuid, submission)
-    reason = f"{COMMAND} {submission.command}: {result.text}"
+    reason = f"{COMMAND} {submission.named_command}: {result.text}"
     if submission.step == WORK:
         done = result.ok or result.state == UNCERTAIN
         work_ended(ledger, uuid, submission, "" if done else reason)

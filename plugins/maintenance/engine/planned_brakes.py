@@ -111,7 +111,8 @@ def not_polled(case: RepairCase) -> Held | None:
         return None
     if not (task.step == WORK or task.command):
         return None
-    found, name = case.world.observations.get(case.incident.node), case.node.name
+    node = case.world.cluster.node(task.agent) if task.agent else case.node
+    found, name = case.world.observations.get(node.uuid), node.name
     if found is None:
         seconds = case.config.poll_interval + case.config.poll_time_limit
         why = (

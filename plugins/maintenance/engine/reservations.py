@@ -7,7 +7,7 @@ from typing import Final
 
 from ganeti_steward.core.model.finding import LIVE_REPAIR
 from ganeti_steward.plugins.maintenance.config import Maintd
-from ganeti_steward.plugins.model.incident import OPT_OUT_TAG, Incident
+from ganeti_steward.plugins.model.incident import OPT_OUT_TAG, Incident, Submission
 from ganeti_steward.plugins.model.task import Task
 from ganeti_steward.plugins.model.world import Reported, World
 
@@ -27,7 +27,7 @@ class Reservations:
         self._instances: set[str] = set()
         for each in incidents:
             for submission in each.open:
-                self._use("", submission.nodes, submission.instances)
+                self._use("", _nodes(submission), submission.instances)
         for job in world.routine:
             if job.open:
                 self._use(job.plugin, job.nodes, job.instances)
@@ -49,12 +49,12 @@ class Reservations:
         ``plugin``: the plugin of routine work that planned it.
         """
         own = {plugin} if task.shares_nodes else set()
-        nodes = {name for name in task.nodes if self._nodes.get(name, set()) - own}
+        nodes = {name for name in _nodes(task) if self._nodes.get(name, set()) - own}
         return ", ".join([*sorted(nodes), *sorted(task.instances & self._instances)])
 
     def reserve(self, task: Task, plugin: str = "") -> None:
         """Reserve everything the task uses."""
-        self._use(plugin, task.nodes, task.instances)
+        self._use(plugin, _nodes(task), task.instances)
 
     def observe(self, task: Task, plugin: str = "") -> None:
         """Reserve what a task would use that observe mode holds: nothing shown collides."""
@@ -69,6 +69,11 @@ class Reservations:
             avoided_nodes=avoided_nodes(world),
             passing_nodes=passing_nodes(world, self._config),
         )
+
+
+def _nodes(one: Task | Submission) -> set[str]:
+    """What it uses of nodes: an agent runs one hook at a time, and its node is free meanwhile."""
+    return {*one.nodes, *([f"the agent of {one.agent}"] if one.agent else [])}
 
 
 def avoided_nodes(world: World) -> dict[str, str]:

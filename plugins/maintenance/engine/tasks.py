@@ -34,9 +34,9 @@ from ganeti_steward.plugins.model.operations import remove_tags, set_role, set_t
 from ganeti_steward.plugins.model.task import (
     AFTER,
     AFTERWARDS,
-    BEFORE,
     BLOCKED,
     GIVEN_BACK,
+    MASTER_AFTER,
     READY,
     TAG,
     UNDRAIN,
@@ -48,6 +48,7 @@ from ganeti_steward.plugins.model.task import (
     Task,
     Wait,
 )
+from ganeti_steward.plugins.model.works import commands_around
 from ganeti_steward.plugins.model.world import World
 
 
@@ -82,10 +83,12 @@ def _is_busy(ledger: Ledger, incident: Incident) -> bool:
         what = f"job {jobs}" if jobs else f"step {submission.step}"
         whose = "" if one.uuid == incident.uuid else f" of incident {one.uuid}"
         until = command_ends(submission, ledger.config) if submission.command else 0
-        what = f"the command {submission.command}" if submission.command else what
+        what = f"the command {submission.named_command}" if submission.command else what
         sentence = f"{what}{whose} has not ended"
         if slow := _slow_migrations(ledger, submission):
             ledger.hold(incident.uuid, "slow-migration", sentence + slow, since=submission.at)
+        elif submission.agent:
+            ledger.hold(incident.uuid, "hook", sentence, since=submission.at, until=until)
         else:
             ledger.hold(incident.uuid, "running", sentence, since=submission.at, until=until)
     return bool(running)
@@ -201,12 +204,14 @@ class Tasks:
         if not isinstance(plan, Task):
             return Effects()
         effects, request = effects_of(plan.jobs, self._facts), case.incident.maintenance
-        if not (plan.command and request) or (plan.step, plan.command) == (AFTER, request.after):
+        if not (plan.command and request):
             return effects
-        if (plan.step, plan.command) == (BEFORE, request.before):
-            # It is run only where the node may be drained next.
-            return effects_of([[set_role(case.node.name, DRAINED)]], self._facts)
-        return with_power_cycle(effects, case.node.name, self._facts)
+        if plan.command != commands_around(request).get(plan.step):
+            return with_power_cycle(effects, case.node.name, self._facts)
+        if plan.step in (MASTER_AFTER, AFTER):
+            return effects
+        # It is run only where the node may be drained next.
+        return effects_of([[set_role(case.node.name, DRAINED)]], self._facts)
 
     def _plan(self, incident: Incident, node: Node) -> None:
         case = self._case(incident, node)
@@ -306,6 +311,7 @@ class Tasks:
             after=ledger.inputs.last_job,
             size=len(task.jobs),
             task=found,
+            agent=task.agent,
         )
         if current.active:
             current = _with_targets(current, task)._replace(note=task.reason)

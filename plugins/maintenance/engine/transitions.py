@@ -104,7 +104,7 @@ def apply(incident: Incident, event: Event, now: int, note: str) -> Incident | N
 
 def _without_commands(incident: Incident, note: str) -> Incident:
     """An incident that has ended, without its open commands; the note names them."""
-    names = [one.command for one in incident.open if one.command]
+    names = [one.named_command for one in incident.open if one.command]
     if not names:
         return incident
     left = tuple(one for one in incident.open if not one.command)

@@ -17,7 +17,6 @@ from ganeti_steward.plugins.maintenance.engine.decision import (
 from ganeti_steward.plugins.maintenance.engine.ledger import Ledger
 from ganeti_steward.plugins.maintenance.engine.transitions import Event
 from ganeti_steward.plugins.model.incident import Incident, Maintenance, Submission
-from ganeti_steward.plugins.model.task import BEFORE
 from ganeti_steward.plugins.model.works import failed_around, take_back_by_hand, work_began
 from ganeti_steward.plugins.model.world import Reported, World
 
@@ -61,13 +60,8 @@ def around_ended(ledger: Ledger, uuid: str, submission: Submission, fault: str) 
         advice = failed_around(submission.step, incident.node_name)
         ledger.happen(uuid, Event.FAILURE, f"{fault}; {advice}")
     elif request := incident.maintenance:
-        before = submission.step == BEFORE
-        ended = (
-            request._replace(before_ended=ledger.now)
-            if before
-            else request._replace(after_ended=ledger.now)
-        )
-        ledger.update(incident._replace(maintenance=ended))
+        ended: dict[str, Any] = {f"{submission.step.replace('-', '_')}_ended": ledger.now}
+        ledger.update(incident._replace(maintenance=request._replace(**ended)))
 
 
 def never_came(ledger: Ledger, uuid: str, result: CommandResult) -> CommandResult:

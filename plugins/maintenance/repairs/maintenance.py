@@ -22,6 +22,7 @@ from ganeti_steward.plugins.maintenance.repairs.maintenance_case import (
     fails,
     for_each,
     leaves_by,
+    master_runs,
     runs,
     set_offline,
     taken_back,
@@ -76,6 +77,9 @@ def _next(case: MaintenanceCase) -> task.Plan:
     plan = _emptying(case) or _copying(case) or _ready(case)
     if isinstance(plan, task.Wait) and plan.mark == task.BLOCKED:
         return _blocked(case, plan)
+    if case.request.master_before and not case.request.master_before_ended:
+        when = f" before the maintenance of {case.name} begins"
+        return master_runs(case, task.MASTER_BEFORE, case.request.master_before, when)
     if case.request.before and not case.request.before_ended:
         return runs(case, task.BEFORE, case.request.before, " before anything leaves it")
     if not (case.incident.state.begun and case.node.drained):

@@ -90,6 +90,16 @@ def runs(case: MaintenanceCase, step: str, command: str, when: str) -> task.Task
     return task.Task(step, frozenset({case.name}), frozenset(), reason, command=command)
 
 
+def master_runs(case: MaintenanceCase, step: str, command: str, when: str) -> task.Plan:
+    """Have the agent of the master run a hook; ``when``: the end of the reason."""
+    master = next((node.name for node in case.world.cluster.nodes if node.master), "")
+    if not master:
+        return task.Wait(f"the master that must run {command} is not known")
+    reason = f"run {command} on the master {master}{when}"
+    nodes = frozenset({case.name})
+    return task.Task(step, nodes, frozenset(), reason, command=command, agent=master)
+
+
 def set_offline(case: MaintenanceCase, so: str) -> task.Wait:
     """A person has set the node offline, so Ganeti does not ask whether it answers."""
     back = f"gnt-node modify --offline no {case.name}"

@@ -12,6 +12,7 @@ from ganeti_steward.plugins.maintenance.repairs.maintenance_case import (
     fails,
     for_each,
     leaves_by,
+    master_runs,
     runs,
     set_offline,
     taken_back,
@@ -110,7 +111,7 @@ def home(case: MaintenanceCase) -> task.Plan:
     if may:
         jobs = [(one.name, [_coming(case, one), *_untag(case, one, HOME_TAG)]) for one in may]
         return for_each(case, task.HOME, "bring back to", jobs, case.name)
-    return _tidied(case, away) or _over(case, excluded, stays)
+    return _tidied(case, away) or _last(case) or _over(case, excluded, stays)
 
 
 def _tidied(case: MaintenanceCase, away: Iterable[Instance]) -> task.Plan | None:
@@ -126,6 +127,14 @@ def _tidied(case: MaintenanceCase, away: Iterable[Instance]) -> task.Plan | None
             jobs.append((one.name, job))
     what = "remove the tags of what is as before the maintenance of"
     return for_each(case, task.TIDY, what, jobs) if jobs else None
+
+
+def _last(case: MaintenanceCase) -> task.Plan | None:
+    """The hook at the end; None: there is none, or it has ended well."""
+    if not case.request.master_after or case.request.master_after_ended:
+        return None
+    when = f" after the maintenance of {case.name}"
+    return master_runs(case, task.MASTER_AFTER, case.request.master_after, when)
 
 
 def _over(

@@ -308,6 +308,26 @@ def test_off_by_default(tmp_path: Path, commands: Path, repair: str, settings: s
         assert "repair commands are not run" in agent.log
 
 
+def test_a_hook_of_the_master(tmp_path: Path, commands: Path, repair: str) -> None:
+    """It is of another directory, and finds its node and step in its environment."""
+    settings = "repair = true; repair-again-after = 0"
+    given = {"status": "hook", "command": COMMAND, "node": "node2.lab", "step": "master-before"}
+    given["maintenance"] = "a\0b"
+    with whitelist() as hooks:
+        options = ("--repair-directory", str(commands), "--hook-directory", str(hooks))
+        with running(tmp_path, *options, settings=settings) as agent:
+            assert agent.repair(agent.request(diagnose=given)).status == 403
+            wait_until(lambda: agent.ask("POST", "/1/repair/nonce").status == 200, "forgiveness")
+            program(hooks, COMMAND, 'cat; echo " $(env | grep STEWARD | sort)"; echo "$#"')
+            answer = agent.repair(agent.request(diagnose=given))
+            reported = json.loads(verify(KEY, answer.body, RSALT))
+            assert "No such file" in agent.refusals()[0]
+    sent, variables = reported["output"].split("} ", 1)
+    assert json.loads(sent + "}") == given
+    assert variables == "STEWARD_NODE=node2.lab\nSTEWARD_STEP=master-before\n0\n"
+    assert (reported["status"], notes(repair)) == (0, "")
+
+
 def test_after_a_new_start(tmp_path: Path, commands: Path, repair: str) -> None:
     """A nonce is good at the process that gave it."""
     options = ("--repair-directory", str(commands))

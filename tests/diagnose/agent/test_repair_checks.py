@@ -49,6 +49,23 @@ def log(
     return caplog
 
 
+def test_a_hook_and_a_repair_at_a_time(bench: Bench, log: pytest.LogCaptureFixture) -> None:
+    """The repair of the master does not wait for the maintenance of another node."""
+    hook = {"status": "hook", "command": COMMAND}
+    ended: list[bool] = []
+
+    def execute(run: RepairRequest) -> CommandEnd:
+        bench.execute = lambda _: CommandEnd(0)
+        ended.append(bench.ask(request(bench.nonce())) is not None)
+        ended.append(bench.ask(request(bench.nonce(), diagnose=hook)) is not None)
+        return CommandEnd(0)
+
+    bench.execute = execute
+    assert bench.ask(request(bench.nonce(), diagnose=hook)) is not None
+    assert ended == [True, False]
+    assert reasons(log) == ["another hook is running"]
+
+
 def test_a_repair(bench: Bench) -> None:
     found = bench.ask(request(bench.nonce(), id="id-1"))
     assert found is not None

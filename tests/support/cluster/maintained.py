@@ -219,7 +219,7 @@ class Maintained:
         task = started.task
         if task.command:
             incident = self.records[started.incident]
-            self.commands[started.submission] = (incident.node_name, task.command)
+            self.commands[started.submission] = (task.agent or incident.node_name, task.command)
         return self._queued(started.incident, started.submission, task)
 
     def _queued(

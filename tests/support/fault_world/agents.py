@@ -26,6 +26,7 @@ from ganeti_steward.plugins.maintenance.edges.commands import (
     AgentCalls,
     RepairRunner,
     SubmittedCommand,
+    commands_of,
 )
 from ganeti_steward.plugins.maintenance.edges.poll import Target, failed, is_news, polled, since
 from ganeti_steward.plugins.maintenance.engine.decision import CommandResult
@@ -236,12 +237,7 @@ class WorldAgents:
         """Submission id -> what is known."""
         if not self._targets:
             return {}
-        targets = {one.uuid: one for one in self._targets}
-        return self._runner.results(
-            (submission, targets.get(one.node, Target(one.node, one.node_name, "")))
-            for one in incidents
-            for submission in one.open
-        )
+        return self._runner.results(commands_of(incidents, self._targets))
 
     def _agent(self, command: SubmittedCommand) -> Agent:
         agent = self._world.agents[command.target.name]

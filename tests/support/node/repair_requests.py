@@ -68,6 +68,7 @@ WRONG: Final[dict[str, list[Any]]] = {
         {"status": "live-repair"},
         {"status": "live-repair", "command": "other"},
         {"status": "evacuate", "command": COMMAND},
+        {"status": "hook", "command": "other"},
     ],
 }
 

@@ -113,6 +113,10 @@ def _finish_request(one: argparse.ArgumentParser) -> None:
     one.add_argument("--before", type=_command, metavar="NAME", help=text)
     text = "a repair command to run after the work, before the node is taken back; it must succeed"
     one.add_argument("--after", type=_command, metavar="NAME", help=text)
+    text = "a command in /etc/ganeti/steward-hooks of the master, run before all that; must succeed"
+    one.add_argument("--master-before", type=_command, metavar="NAME", help=text)
+    text = "one to run there at the end, when the node is back and its instances are; must succeed"
+    one.add_argument("--master-after", type=_command, metavar="NAME", help=text)
     text = (
         "also the master: it comes last and waits until another node is the master "
         "(gnt-cluster master-failover there)"

@@ -56,6 +56,8 @@ FIELDS: Final = {
     "after": "After",
     "deadline": "Deadline",
     "minutes": "Minutes",
+    "master_before": "MasterBefore",
+    "master_after": "MasterAfter",
     "ran": "Instances",
     "requested": "Requested",
     "changed": "Changed",
@@ -162,6 +164,8 @@ def wanted(options: argparse.Namespace, choice: str) -> Maintenance:
         tag=getattr(options, "remove_tag", None) or "",
         before=getattr(options, "before", None) or "",
         after=getattr(options, "after", None) or "",
+        master_before=getattr(options, "master_before", None) or "",
+        master_after=getattr(options, "master_after", None) or "",
     )
 
 
@@ -218,6 +222,8 @@ def row_of(
         "after": request.after or "-",
         "deadline": local_time(request.deadline),
         "minutes": f"{request.expected / 60:.1f}" if request.expected else "-",
+        "master_before": request.master_before or "-",
+        "master_after": request.master_after or "-",
         "ran": request.ran,
         "requested": local_time(incident.first_seen),
         "changed": local_time(incident.changed),

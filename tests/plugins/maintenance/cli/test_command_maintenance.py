@@ -107,7 +107,12 @@ def test_the_commands_around_it(call: Caller, cluster: Cluster) -> None:
     shown = call("show", "n2").out
     assert "Before: silence\nAfter: burn-in\n" in shown
     assert '"before": "silence"' in shown
-    for option in ("--before", "--after"):
+    hooks = "--master-before", "--master-after"
+    assert call("start", "n4", hooks[0], "silence", hooks[1], "sound").status == 0
+    hooked = cluster.incidents[1].maintenance
+    assert hooked == Maintenance("refuse", master_before="silence", master_after="sound")
+    assert call(*LIST, "master_before,master_after").out.split() == ["-|-", "silence|sound"]
+    for option in ("--before", "--after", *hooks):
         for wrong in ("", "../sh", "a b"):
             done = call("start", "n4", option, wrong)
             assert (done.status, f"{wrong!a} is not a command name" in done.err) == (2, True)

@@ -79,6 +79,8 @@ class Upkept(Maintained):
         tag: str = "",
         before: str = "",
         after: str = "",
+        master_before: str = "",
+        master_after: str = "",
     ) -> Incident:
         """What ``gnt-steward maintenance start`` writes."""
         self.now += 1
@@ -86,6 +88,7 @@ class Upkept(Maintained):
         request = Maintenance(
             choice, returns, work=work, full=full, tag=tag, before=before, after=after
         )
+        request = request._replace(master_before=master_before, master_after=master_after)
         made = Incident(
             uuid,
             f"uuid-{name}",

@@ -27,7 +27,13 @@ from ganeti_steward.plugins.model.incident import (
     Incident,
     Maintenance,
 )
-from ganeti_steward.plugins.model.task import AFTER, AROUND, BEFORE
+from ganeti_steward.plugins.model.task import (
+    AFTER,
+    AROUND,
+    BEFORE,
+    MASTER_AFTER,
+    MASTER_BEFORE,
+)
 from ganeti_steward.plugins.model.works import BY_ADMIN
 
 if TYPE_CHECKING:
@@ -196,6 +202,8 @@ def _request(detail: str, start: int) -> Maintenance:
         after=named.get(AFTER, ""),
         deadline=start + int(named["by"]) * SECOND if "by" in named else 0,
         expected=int(named.get("takes", 0)),
+        master_before=named.get(MASTER_BEFORE, ""),
+        master_after=named.get(MASTER_AFTER, ""),
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from fault_world.checks.texts import shown
-from ganeti_steward.plugins.model.task import AFTER, BEFORE
+from ganeti_steward.plugins.model.task import AFTER, BEFORE, MASTER_BEFORE
 
 if TYPE_CHECKING:
     from fault_world.world import World
@@ -39,8 +39,9 @@ class Around:
         """An operation of a maintenance has had its effect."""
         text = f"{shown([operation])}, and the command {{}} has not ended well"
         leaves = operation.get("drained") or operation["OP_ID"] in _LEAVING
-        early = request.get("before") and not self._good[uuid, BEFORE]
-        self._require("around", not (leaves and early), text.format(BEFORE))
+        for key, step in (("master_before", MASTER_BEFORE), ("before", BEFORE)):
+            early = request.get(key) and not self._good[uuid, step]
+            self._require("around", not (leaves and early), text.format(step))
         # A maintenance that is given back was never worked on.
         back = operation.get("drained") is False and request.get("worked")
         unfit = request.get("after") and not self._good[uuid, AFTER]

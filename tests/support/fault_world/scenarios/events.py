@@ -49,8 +49,9 @@ _DETAILS: Final[Mapping[str, str]] = {
     "failing-operations": "a share, 0 to 1",
     "maintenance-requested": "stop, move or refuse: what is done with those that cannot migrate; "
     "after a comma each: power or command:reboot (what reboots the node), before:NAME and "
-    "after:NAME (commands around that), by:SECONDS and takes:SECONDS (its deadline after the "
-    "start, and how long it is expected to take), full (copies of disks leave as well)",
+    "after:NAME (commands around that), the same with master- (of the master), by:SECONDS and "
+    "takes:SECONDS (its deadline after the start, and how long it is expected to take), full "
+    "(copies of disks leave as well)",
     "plugin-fails": f"what it does wrong: {', '.join(PLUGIN_FAULTS)}",
     "master-left-behind": "cut-off, agents-only or reached: what the old master reaches",
     "tag-set": "a tag; one that ends with a colon gets the uuid of each incident of the node",
