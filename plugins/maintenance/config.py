@@ -234,6 +234,12 @@ class Maintd(NamedTuple):
     alertmanager_label: Annotated[
         str, kinds.TEXT, "The label of its alerts that has the node or instance name."
     ] = "instance"
+    silence_command: Annotated[
+        str,
+        kinds.PATH,
+        "Program that keeps downtimes of another monitoring, such as Icinga; it gets what should "
+        "be silent as JSON on stdin.",
+    ] = ""
     gate_command: Annotated[
         str,
         kinds.PATH,

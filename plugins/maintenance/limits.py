@@ -50,6 +50,7 @@ def steward_check_config(config: Config) -> Iterator[str]:
         )
     for key, program in (
         ("notify-command", maintd.notify_command),
+        ("silence-command", maintd.silence_command),
         ("gate-command", maintd.gate_command),
     ):
         if program and (fault := program_fault(program)):

@@ -1,8 +1,8 @@
-"""Silences of Prometheus' Alertmanager for the nodes that are away for maintenance.
+"""Silences for the nodes that are away for maintenance: of Alertmanager, and by a program.
 
 Each round compares what should be silent with what is, so that a daemon that was killed leaves
 nothing behind: a silence lasts for half an hour and is renewed.  Alertmanager's API is that of
-version 2.
+version 2.  The program gets all that should be silent, each time: it compares in the same way.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.json_nesting import load_json
+from ganeti_steward.plugins.maintenance.admin_program import TIME_LIMIT, fault_of
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.model.debts import was_shut_down
 from ganeti_steward.plugins.model.incident import Incident
@@ -87,16 +89,16 @@ class Silences:
 
         Raises StewardError with what failed last, until it works again.
         """
-        address = self._settings().alertmanager.rstrip("/")
-        if not address or (self._thread and self._thread.is_alive()):
+        settings = self._settings()
+        used = settings.alertmanager or settings.silence_command
+        if not used or (self._thread and self._thread.is_alive()):
             return
         wanted = wanted_silences(world, incidents)
         fault, now = self._fault, self._clock()
         due = wanted and abs(now - self._looked) >= _LOOKS * _SECOND
         if wanted != self._kept or due:
             self._looked = now
-            label, cluster = self._settings().alertmanager_label, world.cluster.name
-            work = (address, label, cluster, wanted)
+            work = (settings, world.cluster.name, wanted)
             self._thread = threading.Thread(target=self._run, args=work, daemon=True)
             self._thread.start()
         if fault:
@@ -107,18 +109,40 @@ class Silences:
         if self._thread:
             self._thread.join(seconds)
 
-    def _run(self, address: str, label: str, cluster: str, wanted: tuple[Silence, ...]) -> None:
+    def _run(self, settings: Maintd, cluster: str, wanted: tuple[Silence, ...]) -> None:
+        faults = []
+        if settings.alertmanager:
+            faults.append(self._alertmanager_fault(settings, cluster, wanted))
+        if command := settings.silence_command:
+            given = silences_json(wanted, f"{_AUTHOR}{cluster}")
+            fault = fault_of(command, TIME_LIMIT, given)
+            faults.append(fault and f"silence-command {command} {fault}")
+        self._fault = "; ".join(filter(None, faults))
+        self._kept = None if self._fault else wanted
+
+    def _alertmanager_fault(
+        self, settings: Maintd, cluster: str, wanted: tuple[Silence, ...]
+    ) -> str:
         # Only where there is an Alertmanager; its exceptions are kinds of OSError.
         import requests
 
+        address, label = settings.alertmanager.rstrip("/"), settings.alertmanager_label
         try:
             with _Alertmanager(address) as server:
                 keep(server, wanted, label, f"{_AUTHOR}{cluster}", self._clock())
         except (OSError, ValueError, LookupError, TypeError, AttributeError) as err:
             what = type(err).__name__ if isinstance(err, requests.RequestException) else str(err)
-            self._kept, self._fault = None, f"Alertmanager at {address}: {what}"
-        else:
-            self._kept, self._fault = wanted, ""
+            return f"Alertmanager at {address}: {what}"
+        return ""
+
+
+def silences_json(wanted: Iterable[Silence], author: str) -> bytes:
+    """What the program of ``silence-command`` reads.
+
+    ``author``: who makes the silences, the same for all of one cluster.
+    """
+    silences = [one._asdict() for one in wanted]
+    return canonical({"author": author, "seconds": LASTS, "silences": silences})
 
 
 class _Alertmanager:

@@ -134,7 +134,7 @@ def test_the_allocator_of_harep_is_not_needed(front: Front) -> None:
     assert front("check-config").status == 0
 
 
-@pytest.mark.parametrize("key", ["notify-command", "gate-command"])
+@pytest.mark.parametrize("key", ["notify-command", "silence-command", "gate-command"])
 def test_a_program_that_would_not_be_run(front: Front, tmp_path: Path, key: str) -> None:
     """By the check that refuses it when it would be run."""
     program = tmp_path / "notify"
