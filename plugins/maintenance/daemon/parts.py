@@ -245,3 +245,7 @@ class Parts(NamedTuple):
     reload: Callable[[], Maintd | None] = lambda: None
     """reads the configuration again; None when that one cannot be used"""
     runtime: Runtime = REAL
+    only: str = ""
+    """see `Inputs.only`"""
+    is_over: Callable[[Round], bool] = lambda outcome: False
+    """whether the loop ends after this round; what it raises ends the loop as well"""

@@ -46,7 +46,13 @@ from ganeti_steward.plugins.maintenance.daemon.mastership import (
     require_master,
 )
 from ganeti_steward.plugins.maintenance.daemon.options import DaemonOptions
-from ganeti_steward.plugins.maintenance.daemon.parts import Observers, Parts, Recorder, Round
+from ganeti_steward.plugins.maintenance.daemon.parts import (
+    Observer,
+    Observers,
+    Parts,
+    Recorder,
+    Round,
+)
 from ganeti_steward.plugins.maintenance.daemon.recording import Recording
 from ganeti_steward.plugins.maintenance.daemon.rounds import Rounds
 from ganeti_steward.plugins.maintenance.daemon.wakeup import DaemonStopped, Signals, Wakeup
@@ -175,7 +181,7 @@ def run_daemon(options: DaemonOptions) -> int:
     keep_small()
     signals = Signals(Wakeup())
     try:
-        with lock_file(_lock_place(config.section(Maintd))), signals.handled():
+        with lock_file(lock_place(config.section(Maintd))), signals.handled():
             Daemon(options, config, signals).run()
     except DaemonStopped:
         pass
@@ -190,7 +196,7 @@ def run_daemon(options: DaemonOptions) -> int:
     return EXIT_OK
 
 
-def _lock_place(settings: Maintd) -> str:
+def lock_place(settings: Maintd) -> str:
     """The lock file; the directory of the default one is made where systemd has not made it."""
     if settings.lock_file == Maintd().lock_file:
         # What fails here fails again, and is reported, where the file is opened.
@@ -312,14 +318,9 @@ class Daemon:
         )
         observers = Observers(
             {
-                "the audit log does not get what a round did": history,
-                "changes are not passed on": lambda outcome: configured.notify(
-                    history.changes(outcome)
-                ),
+                **self._notes(history),
                 "the status is not shown": status,
-                "allocators do not get what is known of volume groups": self._keep_groups,
-                "commands do not get the load of nodes": self._keep_loads,
-                "alerts are not silenced": self._silence,
+                **self._keepers(),
                 "systemd is not notified": lambda outcome: reporting.report_to_systemd(
                     outcome, problems()
                 ),
@@ -337,6 +338,22 @@ class Daemon:
             alive=lambda: notify("WATCHDOG=1"),
             reload=self._reload,
         )
+
+    def _notes(self, history: reporting.AuditReport) -> Mapping[str, Observer]:
+        """What notes and passes on what each round did."""
+        passed_on = self._configured.notify
+        return {
+            "the audit log does not get what a round did": history,
+            "changes are not passed on": lambda outcome: passed_on(history.changes(outcome)),
+        }
+
+    def _keepers(self) -> Mapping[str, Observer]:
+        """What other programs get of each round."""
+        return {
+            "allocators do not get what is known of volume groups": self._keep_groups,
+            "commands do not get the load of nodes": self._keep_loads,
+            "alerts are not silenced": self._silence,
+        }
 
     def _deciding(self, *, acts: bool = True) -> Parts:
         """What reads the cluster and decides; without a vote nothing is done about it.

@@ -48,7 +48,7 @@ _MOST_NOTES: Final = 20
 
 
 class Rounds:
-    """Runs rounds until a signal ends it or this node is no longer the master."""
+    """Runs rounds until a signal ends it, all is over, or this node is no longer the master."""
 
     def __init__(self, parts: Parts, settings: Maintd, signals: Signals) -> None:
         self._parts, self._settings = parts, settings
@@ -64,7 +64,7 @@ class Rounds:
         self._waiting = Waiter(signals, parts.alive, parts.runtime.monotonic)
 
     def run(self) -> None:
-        """Run rounds; returns when a signal ends it, raises NotMaster."""
+        """Run rounds; returns when a signal ends it or all is over, raises NotMaster."""
         while not self._signals.stopping:
             self._reload()
             self._parts.alive()
@@ -72,6 +72,8 @@ class Rounds:
             self._parts.observers.round(outcome)
             if outcome.lost:
                 raise NotMaster(outcome.lost)
+            if self._parts.is_over(outcome):
+                return
             self._wait(outcome)
 
     def _reload(self) -> None:
@@ -257,6 +259,7 @@ class Rounds:
             since=self._since,
             recent=self._recent,
             transfers=self._transfers(incidents.values(), jobs, world.now),
+            only=parts.only,
         )
         return inputs, records
 
@@ -278,7 +281,7 @@ class Rounds:
         world = world._replace(gates=self._parts.gates(world))
         if self._parts.verify_disks is None:
             return world
-        verifies = may_query and may_begin(world, self._settings, utc_offset)
+        verifies = may_query and may_begin(world, self._settings, utc_offset, self._parts.only)
         return world._replace(unclean=self._parts.verify_disks(world) if verifies else None)
 
     def _plan(

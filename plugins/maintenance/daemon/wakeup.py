@@ -60,8 +60,10 @@ class Wakeup:
 class Signals:
     """SIGTERM and SIGINT end the daemon, SIGHUP makes it read its configuration again."""
 
-    def __init__(self, wakeup: Wakeup) -> None:
+    def __init__(self, wakeup: Wakeup, *, hangup_ends: bool = False) -> None:
+        """``hangup_ends``: SIGHUP, of a terminal that is closed, ends it unless it is ignored."""
         self.wakeup = wakeup
+        self._hangup_ends = hangup_ends
         self._interruptible = False
         self.stopping = False
         self.reload_requested = False
@@ -69,7 +71,11 @@ class Signals:
     @contextmanager
     def handled(self) -> Iterator[None]:
         """Handle the signals meanwhile; in the main thread only."""
-        handlers = dict.fromkeys(_ENDING, self._end) | {signal.SIGHUP: self._reload}
+        handlers = dict.fromkeys(_ENDING, self._end)
+        if not self._hangup_ends:
+            handlers[signal.SIGHUP] = self._reload
+        elif signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+            handlers[signal.SIGHUP] = self._end
         before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
         try:
             yield

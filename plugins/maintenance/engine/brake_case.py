@@ -8,7 +8,7 @@ from typing import Final
 
 from ganeti_steward.core.model.cluster import Node
 from ganeti_steward.core.model.finding import LIVE_REPAIR
-from ganeti_steward.plugins.maintenance.config import Maintd
+from ganeti_steward.plugins.maintenance.config import OBSERVE, Maintd
 from ganeti_steward.plugins.maintenance.effects import Effects
 from ganeti_steward.plugins.maintenance.engine.copies import LastSeen
 from ganeti_steward.plugins.model.incident import Incident, Submission
@@ -34,11 +34,18 @@ class BrakeCase:
     """what would be done, once it is planned"""
     effects: Effects = _NO_EFFECTS
     """what that does to nodes and instances; empty until it is planned"""
+    only: str = ""
+    """see `Inputs.only`"""
 
     @property
     def subject(self) -> str:
         """What is held back."""
         raise NotImplementedError
+
+    @property
+    def acts(self) -> bool:
+        """Whether anything may be begun for it."""
+        return self.subject == self.only if self.only else self.config.mode != OBSERVE
 
     @property
     def evacuated(self) -> str:

@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 
 from ganeti_steward.core.model.cluster import Node
 from ganeti_steward.core.model.finding import LIVE_REPAIR
-from ganeti_steward.plugins.maintenance.config import OBSERVE, Maintd
+from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.engine.brake_case import (
     Brake,
     BrakeCase,
@@ -323,7 +323,7 @@ def _commanded(case: RepairCase) -> int:
 
 def observe(case: BrakeCase) -> Held | None:
     """The daemon only says what it would do."""
-    if case.config.mode != OBSERVE:
+    if case.acts:
         return None
     would = f", it would: {case.next.reason}" if case.next else ""
     return braked(case, "observe", f"the mode is observe{would}")
@@ -383,10 +383,15 @@ FOR_OPENING: Final[tuple[Brake, ...]] = (_opt_out, pause, window, observe)
 FOR_TAGS: Final[tuple[Brake, ...]] = (pause, observe)
 
 
-def may_begin(world: World, config: Maintd, utc_offset: int) -> bool:
-    """Whether nothing known holds a maintenance that was requested; ``utc_offset``: s."""
+def may_begin(world: World, config: Maintd, utc_offset: int, only: str = "") -> bool:
+    """Whether nothing known holds a maintenance that was requested.
+
+    ``utc_offset``: s; ``only``: see `Inputs`.
+    """
     cases = (
-        RepairCase(incident=one, node=node, world=world, config=config, utc_offset=utc_offset)
+        RepairCase(
+            incident=one, node=node, world=world, config=config, utc_offset=utc_offset, only=only
+        )
         for one in world.incidents.values()
         if is_requested(one) and not is_blocked(one) and (node := world.nodes.get(one.node))
     )

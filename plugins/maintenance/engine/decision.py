@@ -100,6 +100,9 @@ class Inputs(NamedTuple):
     """`Decision.recent` of the step before, with the commands that were handed over after it"""
     transfers: Mapping[int, Transfer] = MappingProxyType({})
     """number -> the memory that a job copies, of those that may have done so for too long"""
+    only: str = ""
+    """uuid of the only incident for which anything is begun: all else is as in mode observe.
+    Empty: the mode decides for all"""
 
 
 class Started(NamedTuple):

@@ -150,7 +150,7 @@ class Routine:
     def cancel(self) -> None:
         """Cancel jobs that have not started where an incident is active: its repair goes first."""
         ledger = self._ledger
-        if ledger.config.mode == OBSERVE:
+        if ledger.config.mode == OBSERVE or ledger.inputs.only:
             return
         names = {one.node_name for one in ledger.all(lambda one: one.active)}
         ledger.cancels += [
@@ -172,6 +172,7 @@ class Routine:
                 utc_offset=inputs.utc_offset,
                 seen=ledger.seen,
                 unreadable=inputs.unreadable,
+                only=inputs.only,
             )
             if inputs.calls_known:
                 self._plan(case)

@@ -192,6 +192,7 @@ class Tasks:
             config=ledger.config,
             utc_offset=ledger.inputs.utc_offset,
             seen=ledger.seen,
+            only=ledger.inputs.only,
         )
 
     def _planned(self, case: RepairCase, plan: Task | Done | Failed) -> RepairCase:
@@ -250,7 +251,9 @@ class Tasks:
         held = holding(_AFTER_PLAN, self._planned(case, plan))
         ledger.held += held
         if held:
-            if {one.brake for one in held} == {OBSERVE} and isinstance(plan, Task):
+            # What may never begin must not keep the only incident that acts waiting.
+            observed = not ledger.inputs.only and {one.brake for one in held} == {OBSERVE}
+            if observed and isinstance(plan, Task):
                 self._reservations.observe(plan)
             step = plan.step if isinstance(plan, Task) else ""
             mark = READY if step == WORK else ""

@@ -9,6 +9,7 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from ganeti_steward.allocators.rolling.hypervisors import NOT_REPORTED
 from ganeti_steward.core.commands import tables
 from ganeti_steward.core.commands.cluster_options import (
     add_reason_option,
@@ -30,6 +31,7 @@ from ganeti_steward.plugins.maintenance.cli.planned import (
     maintenance_list,
     maintenance_pause,
     maintenance_plan,
+    maintenance_run,
     maintenance_shutdown,
     maintenance_wait,
     reboots,
@@ -44,6 +46,8 @@ from ganeti_steward.plugins.texts import local_time
 if TYPE_CHECKING:
     from ganeti_steward.allocators.rolling.hypervisors import Hypervisors
     from ganeti_steward.allocators.rolling.roll import Roll
+    from ganeti_steward.core.ganeti.luxi import Luxi
+    from ganeti_steward.core.ganeti.rapi import Rapi
     from ganeti_steward.core.model.cluster import Cluster, Node
     from ganeti_steward.plugins.maintenance.forecast.rates import Learned
     from ganeti_steward.plugins.maintenance.forecast.steps import Forecast
@@ -99,7 +103,32 @@ def _roll_options(one: argparse.ArgumentParser) -> None:
     _finish_request(one)
 
 
+def _run_options(one: argparse.ArgumentParser) -> None:
+    maintenance_run.run_options(one)
+    _add_request(one)
+    one.set_defaults(act=_run)
+
+
 def _finish_request(one: argparse.ArgumentParser) -> None:
+    _add_request(one)
+    text = (
+        "also the master: it comes last and waits until another node is the master "
+        "(gnt-cluster master-failover there)"
+    )
+    one.add_argument("--with-master", action="store_true", help=text)
+    text = "at most N nodes are away at the same time, and at most as many as most-nodes"
+    one.add_argument("--at-once", type=maintenance_plan.positive, metavar="N", help=text)
+    text = (
+        "when all nodes must be back, such as 06:00, 'Sat 06:00' or '2026-12-05 06:00': the "
+        "fewest nodes are away at once that are in time; nothing is requested if that is too "
+        "late, and no node begins later that would not be back in time"
+    )
+    one.add_argument("--by", type=_deadline, metavar="TIME", help=text)
+    one.set_defaults(act=_request)
+
+
+def _add_request(one: argparse.ArgumentParser) -> None:
+    """What is requested of each node."""
     maintenance_plan.add_choice(one)
     maintenance_plan.add_full(one)
     text = "instances stay where they went"
@@ -117,26 +146,12 @@ def _finish_request(one: argparse.ArgumentParser) -> None:
     one.add_argument("--master-before", type=_command, metavar="NAME", help=text)
     text = "one to run there at the end, when the node is back and its instances are; must succeed"
     one.add_argument("--master-after", type=_command, metavar="NAME", help=text)
-    text = (
-        "also the master: it comes last and waits until another node is the master "
-        "(gnt-cluster master-failover there)"
-    )
-    one.add_argument("--with-master", action="store_true", help=text)
-    text = "at most N nodes are away at the same time, and at most as many as most-nodes"
-    one.add_argument("--at-once", type=maintenance_plan.positive, metavar="N", help=text)
-    text = (
-        "when all nodes must be back, such as 06:00, 'Sat 06:00' or '2026-12-05 06:00': the "
-        "fewest nodes are away at once that are in time; nothing is requested if that is too "
-        "late, and no node begins later that would not be back in time"
-    )
-    one.add_argument("--by", type=_deadline, metavar="TIME", help=text)
     text = "the tag that each of these nodes loses at the end of its maintenance"
     one.add_argument("--remove-tag", type=_tag, metavar="TAG", help=text)
     text = "print each step that the daemon would do, with its time, and request nothing"
     one.add_argument("--dry-run", action="store_true", help=text)
     forecasts.add_times(one)
     add_reason_option(one)
-    one.set_defaults(act=_request)
     # The cluster's key is on the master, where luxid is.
     add_source_options(one, positional=False, files=False, rapi=False)
 
@@ -185,10 +200,7 @@ def _request(options: argparse.Namespace) -> int:
             print("No node is left.")
             return EXIT_OK
     faults = requests.in_the_way(cluster, names, known, with_master=options.with_master)
-    if options.work == POWER:
-        faults += requests.without_power(client, names)
-    if faults:
-        raise StewardError("; ".join(faults))
+    _refuse(options, client, names, faults)
     reported = hypervisors.reported_now()
     roll = maintenance_plan.planned(options, cluster, names, options.at_once or 1, reported)
     maintenance_plan.print_impossible(roll)
@@ -215,6 +227,38 @@ def _write(options: argparse.Namespace, nodes: Sequence[Node], expected: Mapping
     request, reason = request._replace(deadline=options.by or 0), options.reason or ""
     for incident in requests.write_requests(options, nodes, request, reason, expected):
         print(f"Requested maintenance of {incident.node_name}: incident {incident.uuid}.")
+
+
+def _refuse(
+    options: argparse.Namespace, client: Luxi | Rapi, names: Sequence[str], faults: list[str]
+) -> None:
+    """Raise StewardError where anything is in the way; ``faults``: what is known already."""
+    if options.work == POWER:
+        faults += requests.without_power(client, names)
+    if faults:
+        raise StewardError("; ".join(faults))
+
+
+def _run(options: argparse.Namespace) -> int:
+    """Carry out the maintenance of one node, or print the forecast."""
+    if options.dry_run:
+        return _request(options)
+    return maintenance_run.run_maintenance(options, lambda: _node_to_run(options))
+
+
+def _node_to_run(options: argparse.Namespace) -> Node | None:
+    """The only node that is meant; None where it cannot be away.  Raises StewardError."""
+    client, cluster = live_client(options), read_source(options).cluster
+    names = maintenance_plan.node_names(options, cluster)
+    if len(names) > 1:
+        raise StewardError(f"{options.node[0]!a} means {len(names)} nodes; name one of them")
+    node = cluster.node(names[0])
+    if maintenance_run.active(options, node):
+        return node
+    _refuse(options, client, names, requests.in_the_way(cluster, names, (), with_master=False))
+    roll = maintenance_plan.planned(options, cluster, names, 1, NOT_REPORTED)
+    maintenance_plan.print_impossible(roll)
+    return None if roll.impossible else node
 
 
 def _forecast(
@@ -331,6 +375,10 @@ _SUBCOMMANDS: Final[Mapping[str, tuple[str, Callable[[argparse.ArgumentParser], 
         maintenance_plan.plan_options,
     ),
     "start": ("empty nodes for maintenance, one after the other", _start_options),
+    "run": (
+        "carry out the maintenance of one node in the foreground, without the daemon",
+        _run_options,
+    ),
     "roll": ("empty all nodes or a node group for maintenance, in rounds", _roll_options),
     "list": (
         "list all recorded maintenance with its progress",
