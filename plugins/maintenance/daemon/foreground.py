@@ -14,6 +14,7 @@ from typing import Final
 
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.ganeti.hmac_key import KeyFile
+from ganeti_steward.core.log import set_up
 from ganeti_steward.core.process.descendants import end_children
 from ganeti_steward.plugins.lock_file import lock_file
 from ganeti_steward.plugins.maintenance.config import OBSERVE, Maintd
@@ -42,6 +43,8 @@ def run_only(
     returns its uuid.  ``is_over`` gets each round; ``report`` the sentence of an undecided vote.
     Raises StewardError, also NotMaster.
     """
+    # A command logs nothing but warnings otherwise.
+    set_up(config.log.file, config.log.level)
     signals = Signals(Wakeup(), hangup_ends=True)
     try:
         with lock_file(lock_place(config.section(Maintd))), signals.handled():

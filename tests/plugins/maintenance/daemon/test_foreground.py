@@ -134,6 +134,9 @@ def test_one_node_is_emptied_and_taken_back(run: Runs) -> None:
     assert re.search(f"(?m)^set {run.node} drained: .* .jobs: [0-9]+.$", "\n".join(lines))
     assert homes(run) == before
     assert run.cluster.tags(run.node) == []
+    log = run.cluster.log.read_text()
+    assert f"maintenance run begins incident={found.uuid}: " in log
+    assert f"incident={found.uuid} task=drain jobs=" in log
     events = [one.after for one in read_audit(str(run.cluster.audit), incident=found.uuid)]
     assert [one for one in events if one] == ["noted", "pending", "acknowledged"]
 
