@@ -31,10 +31,11 @@ from ganeti_steward.plugins.model.progress import progress
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ganeti_steward.core.model.cluster import Cluster, Node
+    from ganeti_steward.core.model.cluster import Node
     from ganeti_steward.plugins.maintenance.daemon.parts import Round
     from ganeti_steward.plugins.maintenance.engine.decision import Change, Started
     from ganeti_steward.plugins.model.task import Held
+    from ganeti_steward.plugins.model.world import World
 
 #: Exit status where a signal has ended the command before the maintenance was over.
 EXIT_INTERRUPTED: Final = 3
@@ -51,6 +52,8 @@ _OPTIONS: Final = {
     "work": "--work",
     "before": "--before",
     "after": "--after",
+    "master_before": "--master-before",
+    "master_after": "--master-after",
     "tag": "--remove-tag",
 }
 
@@ -195,7 +198,7 @@ class Follower:
         uuid = self._incident.uuid
         known = outcome.incidents.get(uuid)
         self._gone, self._incident = known is None, known or self._incident
-        self._enter(self._incident, outcome.world.cluster)
+        self._enter(self._incident, outcome.world)
         started = [one for one in outcome.started if one.incident == uuid]
         for one in started:
             self._start(one, self._incident)
@@ -210,11 +213,11 @@ class Follower:
         print_lines([f"{self._node.name}: {text}"])
         sys.stdout.flush()
 
-    def _enter(self, incident: Incident, cluster: Cluster) -> None:
+    def _enter(self, incident: Incident, world: World) -> None:
         """Print the state where it is another one."""
         if incident.maintenance is None:
             return
-        state = requests.state_of(incident, incident.maintenance, cluster)
+        state = requests.state_of(incident, incident.maintenance, world.cluster, world.now)
         if state != self._state:
             self._say(state if incident.active else f"{state}: {incident.note}")
         self._state = state
