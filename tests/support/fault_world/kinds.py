@@ -40,7 +40,6 @@ _REQUESTS: Final = (
     "stop,power",
     "refuse,command:reboot",
     "stop,before:silence,after:burn-in",
-    "stop,command:reboot,by:3600,takes:900",
 )
 _TAGS: Final = (CANCEL_TAG, FENCE_TAG, STOPPED_TAG, OPT_OUT_TAG)
 

@@ -185,6 +185,7 @@ STORIES: Final[Mapping[str, Sequence[Event]]] = {
     "maintained with its peer": (
         Event("maintenance-requested", (0, 60), NODE, 600, "stop"),
         Event("maintenance-requested", (0, 60), PEER, 600, "stop"),
+        Event("maintenance-requested", (0, 60), OTHER, 600, "stop,by:600,takes:900"),
     ),
     "ill while another is ready": (
         Event("maintenance-requested", (0, 60), NODE, 900, "stop"),
