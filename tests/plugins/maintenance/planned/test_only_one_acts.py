@@ -76,7 +76,9 @@ def test_an_observed_task_reserves_nothing() -> None:
     def planner(incident: Incident, world: World) -> list[PluginPlan]:
         return [PluginPlan("", used if incident.uuid == other.uuid else own_task)]
 
-    own_task = used._replace(nodes=frozenset({"node4"}))
+    own_task = Task(
+        "drain", frozenset({"node4"}), frozenset(), "drain", [[set_role("node4", DRAINED)]]
+    )
     cluster.planner = planner
     # It comes first.
     cluster.records[other.uuid] = other._replace(first_seen=1)
