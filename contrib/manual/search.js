@@ -27,7 +27,8 @@
       this.field("title", { boost: 10 });
       this.field("text");
       this.tokenizer.separator = new RegExp(manual_index.config.separator);
-      manual_index.docs.forEach((page) => this.add(page));
+      // A page about the words comes before a part of another page.
+      manual_index.docs.forEach((page) => this.add(page, { boost: page.location.includes("#") ? 1 : 1.2 }));
     });
   }
 

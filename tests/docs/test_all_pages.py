@@ -84,3 +84,13 @@ def test_every_page_can_be_reached_from_the_index() -> None:
         found.add(page)
         todo += [(page.parent / target).resolve() for target, _ in links(page) if target]
     assert set(DOCS.rglob("*.md")) - found == set()
+
+
+def test_the_glossary_has_each_term_once_in_one_sentence() -> None:
+    """In the order of the alphabet; a reader must be able to look through it."""
+    lines = re.findall(r"^- (.*)$", (DOCS / "reference" / "glossary.md").read_text(), re.MULTILINE)
+    terms = [re.findall(r"\*\*(.*?)\*\*", line)[0].lower() for line in lines]
+    assert 30 < len(terms) <= 60
+    assert terms == sorted(set(terms))
+    texts = [re.sub(r"\([^)]*\)|`[^`]*`", "", line) for line in lines]
+    assert [text for text in texts if not re.fullmatch(r"[^.]+\.", text)] == []

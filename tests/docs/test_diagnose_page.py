@@ -24,6 +24,7 @@ from ganeti_steward.diagnose.config.sections import Nagios
 from ganeti_steward.diagnose.model.diagnosis import consolidate
 
 PAGE: Final = (ROOT / "docs" / "reference" / "diagnose.md").read_text()
+WATCH: Final = (ROOT / "docs" / "how-to" / "watch-the-hardware.md").read_text()
 CONTRIB: Final = ROOT / "contrib"
 PROGRAM: Final = "/opt/ganeti-steward/bin/gnt-steward"
 
@@ -64,7 +65,7 @@ def test_nagios() -> None:
 
 
 def test_files_are_there() -> None:
-    for path in re.findall(r"contrib/[\w./-]+[a-z]", PAGE):
+    for path in re.findall(r"contrib/[\w./-]+[a-z]", PAGE + WATCH):
         assert list(ROOT.glob(f"{path}*")), path
     assert json.loads((ROOT / "diagnose" / "schema.json").read_text())
 
@@ -91,7 +92,7 @@ def test_cron() -> None:
 
 def test_the_cron_file_is_read_and_silent(tmp_path: Path) -> None:
     """cron takes no name with a dot, and mails whatever a job prints."""
-    (name,) = re.findall(r"cp contrib/diagnose\.cron /etc/cron\.d/(\S+)", PAGE)
+    (name,) = re.findall(r"cp contrib/diagnose\.cron /etc/cron\.d/(\S+)", WATCH)
     assert re.fullmatch("[A-Za-z0-9_-]+", name)
     text = (CONTRIB / "diagnose.cron").read_text()
     assert text.endswith("\n")

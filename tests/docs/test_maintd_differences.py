@@ -7,7 +7,7 @@ from typing import Final
 import pytest
 from paths import ROOT
 
-PAGE: Final = ROOT / "docs/explanation/differences-from-ganeti-maintd.md"
+PAGE: Final = ROOT / "tests/differences-from-ganeti-maintd.md"
 ROWS: Final = [
     [cell.strip() for cell in line.split("|")[1:-1]]
     for line in PAGE.read_text().split("|---|---|\n")[1].splitlines()

@@ -24,7 +24,7 @@ PAGES: Final = [
 #: Pages about the options of several commands.
 SHARED: Final = "\n".join(
     (REFERENCE / page).read_text() for page in ("cluster-sources.md", "commands/index.md")
-).split("## Option letters")[0]
+).split("## Pictures")[0]
 #: Commands with options on a page that theirs refers to.
 ELSEWHERE: Final = {"diagnose": "diagnose.md", "check": "commands/balance.md"}
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
+from urllib.parse import quote
 
 import pytest
 from asserting import some
@@ -31,6 +32,14 @@ LOOKED_AT: Final = (
     "explanation/security.html",
     "search.html?q=drained",
 )
+#: What a reader types into the search -> the page that must come first.
+SOUGHT: Final = {
+    "fencing": "explanation/dead-nodes.html",
+    "slack": "reference/glossary.html",
+    "quota": "reference/glossary.html",
+    "rack": "how-to/common-tasks.html",
+    "volume group": "reference/commands/volume-groups.html",
+}
 _CODE: Final = re.compile(r"<pre><code[^>]*>(.*?)</code></pre>", re.DOTALL)
 _FENCE: Final = re.compile(r"^```[^\n]*\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
@@ -198,3 +207,13 @@ def test_the_search_works_from_a_disk_and_stays_in_view(
             "getComputedStyle(document.querySelector('.wy-nav-content')).backgroundColor"
         )
         assert (sum(map(int, re.findall(r"\d+", background)[:3])) < 150) == (scheme == "dark")
+
+
+@pytest.mark.thorough
+def test_the_search_finds_the_right_page_first(site: Path, chromium: Browser) -> None:
+    """Words of the glossary lead to the page that explains them."""
+    for words, page in some(SOUGHT.items()):
+        show(chromium, f"{(site / 'search.html').as_uri()}?q={quote(words)}", 1280, "light")
+        chromium.until("document.querySelector('#mkdocs-search-results article a')")
+        first = chromium.run("document.querySelector('#mkdocs-search-results article a').href")
+        assert first.removeprefix(f"{site.as_uri()}/").partition("#")[0] == page, words
