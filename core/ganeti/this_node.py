@@ -62,8 +62,7 @@ def lines(data: str, file: str) -> list[str]:
     The directory may belong to a user of Ganeti's daemons, who could put a FIFO there.
     """
     try:
-        raw = read_regular(os.path.join(data, file), 2**24)
-        return raw.decode(errors="replace").splitlines()
+        return read_regular(f"{data}/{file}", 2**24).decode(errors="replace").splitlines()
     except (OSError, UnsafeFile):
         return []
 

@@ -28,9 +28,11 @@ NONCE_PATH: Final = "/1/repair/nonce"
 REPAIR_PATH: Final = "/1/repair"
 STATE_PATH: Final = "/1/repair/state"
 
-#: The purposes of signed messages: a report, and a repair request.
+#: The purposes of signed messages: a report, a repair request, and a request to become the master,
+#: which is a `RepairRequest` with this word as its command as well.
 REPORT: Final = "report"
 REPAIR: Final = "repair"
+MASTER_FAILOVER: Final = "master-failover"
 
 #: The status of an object that requests a hook of the master: no agent runs another directory's
 #: command of that name in its place.

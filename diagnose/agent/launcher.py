@@ -52,12 +52,14 @@ _log = logging.getLogger(__name__)
 
 
 class Repair(NamedTuple):
-    """A command of the whitelist that is to be run."""
+    """A command that is to be run: of the whitelist, or a program with arguments."""
 
     command: str
     directory: str
     seconds: float
     environment: Mapping[str, str] = MappingProxyType({})
+    program: tuple[str, ...] = ()
+    """its absolute path and its arguments; empty: a command of the whitelist"""
 
 
 class Request(NamedTuple):
@@ -209,21 +211,25 @@ def executor(
     directories: Mapping[str, str],
     limit: float,
     is_ending: Callable[[], bool],
+    program: tuple[str, ...] = (),
 ) -> Callable[[RepairRequest], CommandEnd]:
     """What runs the commands of a few directories for ``limit`` seconds each.
 
     ``directories``: by the status of the diagnose object.  ``is_ending``: whether the agent ends,
-    and with it what it has started.  What it gives raises `Forbidden` for commands that must not
-    be run.
+    and with it what it has started.  ``program``: see `Repair`; it is run instead of them, and
+    gets no standard input.  What it gives raises `Forbidden` for commands that must not be run.
     """
     around = sum(grace for _, grace in LADDER) + 1
 
     def execute(request: RepairRequest) -> CommandEnd:
-        given = load_json(request.diagnose)
-        directory = directories[given["status"]]
-        repair = Repair(request.command, directory, limit, _environment(given))
+        if program:
+            repair, given = Repair(request.command, "", limit, program=program), b""
+        else:
+            found, given = load_json(request.diagnose), request.diagnose
+            directory = directories[found["status"]]
+            repair = Repair(request.command, directory, limit, _environment(found))
         try:
-            raw = launcher.call(Request(limit + around, repair), request.diagnose)
+            raw = launcher.call(Request(limit + around, repair), given)
         except WorkFailed as err:
             ended = "it was stopped because the agent ended" if is_ending() else str(err)
             return CommandEnd(None, fault=ended)

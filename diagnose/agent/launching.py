@@ -33,7 +33,9 @@ from ganeti_steward.core.process.following import LADDER, packed_ended
 from ganeti_steward.core.process.forked import ENDING
 from ganeti_steward.core.process.frames import unpacked
 from ganeti_steward.core.process.memory_lock import keep_small, lock_memory
+from ganeti_steward.core.process.program import run_program
 from ganeti_steward.core.process.supervisor import Limits, forked_supervisor, write_result
+from ganeti_steward.core.process.trusted_program import opened_program
 from ganeti_steward.diagnose.agent.launcher import OUTPUT_LIMIT, READY, Repair, Request
 from ganeti_steward.diagnose.config.sections import Agent, Diagnose
 from ganeti_steward.diagnose.run.files import Busy
@@ -215,6 +217,17 @@ def _node(known: KnownAtStart) -> ThisNode:
 
 def _repaired(repair: Repair, given: bytes) -> bytes:
     """How a repair command has ended; raises Forbidden, OSError."""
+    if repair.program:
+        with opened_program(repair.program[0]) as executable:
+            return packed_ended(
+                run_program(
+                    repair.program,
+                    repair.seconds,
+                    output_limit=OUTPUT_LIMIT,
+                    executable=executable,
+                    ladder=LADDER,
+                )
+            )
     ended = whitelist.run(
         repair.command,
         repair.directory,

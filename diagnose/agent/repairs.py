@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.hmac_key import KeyFile, NoKey
-from ganeti_steward.core.ganeti.signing import BadMessage, open_signed, sign
+from ganeti_steward.core.ganeti.signing import BadMessage, open_signed, sign, strict_json
 from ganeti_steward.core.json_nesting import load_json
 from ganeti_steward.core.json_reader import quoted
 from ganeti_steward.core.model.finding import LIVE_REPAIR
@@ -26,6 +26,7 @@ from ganeti_steward.core.service.rate_limited_log import RateLimitedLog
 from ganeti_steward.diagnose.agent.memory import Memory
 from ganeti_steward.diagnose.agent.nonces import Nonces
 from ganeti_steward.diagnose.agent.penalties import Penalties
+from ganeti_steward.diagnose.agent.takeover import Takeover
 
 #: A signed message as bytes: one object of three texts.  Nothing in it can be matched in two ways.
 _MEMBER: Final = rb'\s*+"(msg|salt|hmac)"\s*+:\s*+"((?:[^"\\]++|\\.)*+)"\s*+'
@@ -46,6 +47,8 @@ _NO_NONCE: Final = "its nonce is unknown, used, too old or another caller's"
 _LOGGED: Final = 400
 
 _Read = TypeVar("_Read")
+
+Execute = Callable[[protocol.RepairRequest], protocol.CommandEnd]
 
 _log = logging.getLogger(__name__)
 
@@ -73,13 +76,20 @@ class Repairs:
         self,
         key: KeyFile,
         is_this_node: Callable[[str], bool],
-        execute: Callable[[protocol.RepairRequest], protocol.CommandEnd],
+        execute: Execute,
         nonces: Nonces,
         penalties: Penalties,
         memory: Memory,
+        *,
+        runs_commands: bool = True,
+        takeover: Takeover | None = None,
     ) -> None:
-        """``execute`` runs a command; raises Forbidden where it must not be run."""
-        self._memory = memory
+        """``execute`` runs a command; raises Forbidden where it must not be run.
+
+        ``runs_commands``: whether any repair command is run; ``takeover``: makes this node the
+        master; None: that is not permitted.
+        """
+        self._memory, self._runs_commands, self._takeover = memory, runs_commands, takeover
         self._key, self._is_this_node, self._execute = key, is_this_node, execute
         self._nonces, self._penalties = nonces, penalties
         self._running = {status: threading.Lock() for status in (LIVE_REPAIR, protocol.HOOK)}
@@ -94,8 +104,13 @@ class Repairs:
     def repair(self, address: str, raw: bytes) -> bytes:
         """Execute a signed request; the signed answer.  Raises Unreadable, Refused, NoKey."""
         with self._judged(address) as who:
-            request = self._examine(who, raw, protocol.read_request)
-            state = self._once(address, request)
+            request, wanted = self._examine(who, raw, _read)
+            if wanted == protocol.MASTER_FAILOVER:
+                state = self._take_over(address, request)
+            elif self._runs_commands:
+                state = self._once(address, request, self._execute)
+            else:
+                raise _Rejection("repair commands are not run (agent.repair)", guess=False)
         text = state_text(request.node, request.id, state)
         return sign(self._key.key(), text, request.rsalt)
 
@@ -158,16 +173,40 @@ class Repairs:
         except protocol.BadRequest as err:
             raise _Rejection(str(err), guess=True) from None
 
-    def _once(self, address: str, request: protocol.RepairRequest) -> RepairState:
+    def _take_over(self, address: str, request: protocol.RepairRequest) -> RepairState:
+        """Make this node the master if its id is new; what has become of it.
+
+        A refusal is signed: only then the caller may turn to another node.
+        """
+        known = self._memory.state(request.id)
+        takeover = self._takeover
+        if takeover is None:
+            fault = "it is not permitted here (agent.master-failover)"
+        else:
+            fault = "" if known else takeover.fault(request)
+        if takeover is not None and not fault:
+            try:
+                return self._once(address, request, takeover.execute)
+            except _Rejection as err:
+                if self._memory.state(request.id):
+                    raise
+                fault = str(err)
+        _log.warning("master failover refused caller=%s id=%s: %s", address, request.id, fault)
+        outcome = protocol.CommandEnd(None, fault=f"it was not run: {fault}")
+        return known or RepairState(ENDED, request.command, 0, outcome)
+
+    def _once(self, address: str, request: protocol.RepairRequest, execute: Execute) -> RepairState:
         """Run a command if its id is new; what has become of it.  Raises _Rejection."""
         state = self._memory.state(request.id)
         if state is None:
             with self._alone(request):
-                return self._begun(address, request)
+                return self._begun(address, request, execute)
         self._not_again(address, request, state)
         return state
 
-    def _begun(self, address: str, request: protocol.RepairRequest) -> RepairState:
+    def _begun(
+        self, address: str, request: protocol.RepairRequest, execute: Execute
+    ) -> RepairState:
         """Run a command unless it must not be, and note the outcome; raises _Fault."""
         state = self._memory.begin(request)
         if state is not None:
@@ -175,7 +214,7 @@ class Repairs:
             return state
         outcome = None
         try:
-            outcome = self._run(address, request)
+            outcome = self._run(address, request, execute)
         except _Rejection as err:
             outcome = protocol.CommandEnd(None, fault=f"it was not run: {err}")
             raise
@@ -191,8 +230,11 @@ class Repairs:
 
     @contextmanager
     def _alone(self, request: protocol.RepairRequest) -> Iterator[None]:
-        """Be the only command of its kind that runs: no repair waits for a hook; raises _Fault."""
-        status = load_json(request.diagnose)["status"]
+        """Be the only command of its kind that runs: no repair waits for a hook; raises _Fault.
+
+        A change of the master is of the kind of repairs.
+        """
+        status = load_json(request.diagnose).get("status", LIVE_REPAIR)
         if not self._running[status].acquire(blocking=False):
             what = "hook" if status == protocol.HOOK else "repair command"
             raise _Rejection(f"another {what} is running", guess=False)
@@ -201,10 +243,12 @@ class Repairs:
         finally:
             self._running[status].release()
 
-    def _run(self, address: str, request: protocol.RepairRequest) -> protocol.CommandEnd:
+    def _run(
+        self, address: str, request: protocol.RepairRequest, execute: Execute
+    ) -> protocol.CommandEnd:
         _log.info("repair requested caller=%s command=%s", address, request.command)
         try:
-            outcome = self._execute(request)
+            outcome = execute(request)
         except Forbidden as err:
             raise _Rejection(str(err), guess=True) from None
         _log.info(
@@ -215,6 +259,21 @@ class Repairs:
             repr(outcome.output[:_LOGGED]),
         )
         return outcome
+
+
+def _read(text: str, is_this_node: Callable[[str], bool]) -> tuple[protocol.RepairRequest, str]:
+    """The request in the text of a signed message, and its purpose; raises BadRequest."""
+    try:
+        given = strict_json(text)
+    except ValueError:
+        given = None
+    if isinstance(given, dict) and given.get("purpose") == protocol.MASTER_FAILOVER:
+        purpose = protocol.MASTER_FAILOVER
+        request = protocol.read_message(protocol.RepairRequest, text, purpose, is_this_node)
+        if request.command != purpose:
+            raise protocol.BadRequest(f"{quoted(request.command)} is not {purpose}")
+        return request, purpose
+    return protocol.read_request(text, is_this_node), protocol.REPAIR
 
 
 def salt_of(raw: bytes) -> str:

@@ -13,7 +13,8 @@ import logging
 import os
 import stat
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 from ganeti_steward.core.canonical_json import canonical
@@ -79,12 +80,12 @@ def _why_obsolete(report: dict[str, Any] | None, now: int, max_age: float) -> st
     return ""
 
 
-def _served(report: dict[str, Any], obsolete: str) -> dict[str, Any]:
-    """What is returned of a report, without its data if there is a reason."""
+def _served(report: dict[str, Any], obsolete: str, own: Mapping[str, Any]) -> dict[str, Any]:
+    """What is returned of a report, without its data if there is a reason; ``own``: see there."""
     if not obsolete:
-        return report | {"purpose": REPORT}
+        return report | {**own, "purpose": REPORT}
     unknown = [*report["unknown"], {"source": ITSELF, "reason": obsolete}]
-    return report | {"data": None, "unknown": unknown, "purpose": REPORT}
+    return report | {**own, "data": None, "unknown": unknown, "purpose": REPORT}
 
 
 def _never() -> dict[str, Any]:
@@ -111,11 +112,14 @@ class Reports:
         clock: Callable[[], int],
         is_this_node: Callable[[str], bool],
         call_disk: CallDisk = without_timeout,
+        own: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
         """``path``: the file; ``max_age``: seconds; ``clock``: ns since the epoch.
 
         ``is_this_node``: whether a name or uuid is this node's; ``call_disk``: reads the disk.
+        ``own``: members of the served report that are about the agent itself.
         """
+        self._own_members = own
         self._path, self._max_age, self._clock = path, max_age, clock
         self._is_this_node, self._call_disk = is_this_node, call_disk
         self._lock = threading.Lock()
@@ -133,7 +137,7 @@ class Reports:
             obsolete = self._unusable
             obsolete = obsolete or _why_obsolete(self._report, self._clock(), self._max_age)
             if self._text is None or self._text[0] != obsolete:
-                served = _served(self._report or _never(), obsolete)
+                served = _served(self._report or _never(), obsolete, self._own_members)
                 self._text = obsolete, canonical(served).decode()
             return self._text[1]
 

@@ -47,6 +47,7 @@ from ganeti_steward.diagnose.agent.nonces import Nonces
 from ganeti_steward.diagnose.agent.penalties import Penalties
 from ganeti_steward.diagnose.agent.repairs import REQUEST_LIMIT, Repairs
 from ganeti_steward.diagnose.agent.reports import Reports
+from ganeti_steward.diagnose.agent.takeover import PROGRAM, Takeover
 from ganeti_steward.diagnose.config.sections import Agent, Diagnose
 from ganeti_steward.diagnose.run.files import REPORT
 from ganeti_steward.diagnose.sources.whitelist import HOOK_DIRECTORY, REPAIR_DIRECTORY
@@ -126,7 +127,8 @@ def run(options: argparse.Namespace) -> int:
     _check_key(settings)
     is_this_node = _recogniser(find_node)
     path = f"{config.section(Diagnose).directory}/{REPORT}"
-    reports = Reports(path, settings.max_age, time.time_ns, is_this_node, DiskTimeout())
+    own = {"master_failover": True} if settings.master_failover else {}
+    reports = Reports(path, settings.max_age, time.time_ns, is_this_node, DiskTimeout(), own)
     locks = settings.lock_memory and not options.no_mlock
     launcher = Launcher(
         {**ENVIRONMENT, CONFIG: config_path()},
@@ -141,7 +143,9 @@ def run(options: argparse.Namespace) -> int:
         HOOK: os.path.abspath(options.hook_directory),
     }
     execute = executor(launcher, directories, limit, ending.is_set)
-    application = _application(config, reports, is_this_node, execute)
+    fails_over = executor(launcher, {}, limit, ending.is_set, PROGRAM)
+    takeover = Takeover(options.data, find_node, time.time, fails_over)
+    application = _application(config, reports, is_this_node, execute, takeover)
     names = (*own_names(options.data, options.node_name), *config.section(Http).names)
     server = Server(application, listener, LIMITS, names, application.reads_body)
     preload(application)
@@ -162,10 +166,11 @@ def _application(
     reports: Reports,
     is_this_node: Callable[[str], bool],
     execute: Callable[[RepairRequest], CommandEnd],
+    takeover: Takeover,
 ) -> AgentApplication:
     settings = config.section(Agent)
     key = KeyFile(settings.key_file, DiskTimeout())
-    if not settings.repair:
+    if not (settings.repair or settings.master_failover):
         return AgentApplication(reports, key, None)
     directory = f"{config.section(Diagnose).directory}/{COMMANDS}"
     repairs = Repairs(
@@ -175,6 +180,8 @@ def _application(
         Nonces(lambda: secrets.token_urlsafe(32), time.monotonic, settings.nonce_life),
         Penalties(time.monotonic),
         Memory(directory, time.time, settings.repair_again_after, DiskTimeout(_WRITE_TIMEOUT)),
+        runs_commands=settings.repair,
+        takeover=takeover if settings.master_failover else None,
     )
     return AgentApplication(reports, key, repairs)
 
@@ -203,6 +210,8 @@ def _note_start(place: tuple[Any, ...], settings: Agent) -> None:
     host, port = str(place[0]), place[1]
     repairs = "run" if settings.repair else "not run"
     _log.info("agent begins address=%s port=%s repair commands are %s", host, port, repairs)
+    if settings.master_failover:
+        _log.info("the maintenance daemon may make this node the master (agent.master-failover)")
     if ipaddress.ip_address(host.partition("%")[0]).is_unspecified:
         _log.warning("the agent listens at every address of this node")
 
@@ -236,7 +245,7 @@ def _diagnosing(settings: Agent, launcher: Launcher, reports: Reports) -> Iterat
     diagnose = partial(launcher.call, Request(settings.max_age))
     diagnosing = Diagnosing(diagnose, reports.take, settings.interval)
     try:
-        if settings.interval or settings.repair:
+        if settings.interval or settings.repair or settings.master_failover:
             try:
                 launcher.start()
             except OSError as err:

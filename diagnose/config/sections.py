@@ -142,6 +142,12 @@ class Agent(NamedTuple):
     ] = 900
     key_file: Annotated[str, PATH, "The cluster's HMAC key."] = "/var/lib/ganeti/hmac.key"
     repair: Annotated[bool, FLAG, "Whether the agent runs repair commands at all."] = False
+    master_failover: Annotated[
+        bool,
+        FLAG,
+        "Whether the maintenance daemon may make this node the master (`gnt-cluster "
+        "master-failover`) when the old master's maintenance begins.",
+    ] = False
     repair_time_limit: Annotated[float, number(1, 86400), "Seconds a repair command may take."] = (
         3600
     )

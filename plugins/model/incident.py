@@ -156,7 +156,7 @@ class Submission(NamedTuple):
     task: str = ""
     """a hash of what it does; empty for tasks that may be repeated without limit"""
     agent: str = ""
-    """name of the node whose agent runs the command as a hook, whichever is the master now"""
+    """see `Task.agent`; a later master does not change it"""
 
     @property
     def named_command(self) -> str:
@@ -242,6 +242,12 @@ class Maintenance(NamedTuple):
     """when the first hook has ended well; 0: not yet"""
     master_after_ended: Time = 0
     """when the second hook has ended well; 0: not yet"""
+    with_master: bool = False
+    """whether a candidate may be made the master for it where the node is the master"""
+    declined: tuple[str, ...] = ()
+    """names of the candidates that have certainly not been made the master on request, sorted"""
+    handover: str = ""
+    """how the one attempt ended that was, or may have been, made; empty: there was none"""
 
 
 def action_severity(action: str) -> int:
@@ -335,6 +341,8 @@ class Incident(NamedTuple):
             attempts=tuple(
                 one._replace(reason=shortened(one.reason, _REASON)) for one in self.attempts
             ),
+            maintenance=self.maintenance
+            and self.maintenance._replace(handover=shortened(self.maintenance.handover, _REASON)),
         )
 
     @property

@@ -8,7 +8,7 @@ from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.model.cluster import Node
 from ganeti_steward.core.model.finding import LIVE_REPAIR, is_name
 from ganeti_steward.core.node_agent.protocol import HOOK
-from ganeti_steward.plugins.model.incident import MAINTENANCE, Incident, Maintenance
+from ganeti_steward.plugins.model.incident import MAINTENANCE, Incident, Maintenance, Submission
 from ganeti_steward.plugins.model.task import (
     AFTER,
     AROUND,
@@ -85,6 +85,20 @@ def command_object(incident: Incident, command: str, step: str) -> bytes:
     if step in (MASTER_BEFORE, MASTER_AFTER):
         wanted |= {"status": HOOK, "node": incident.node_name}
     return canonical({**wanted, "step": step} if step in AROUND else wanted)
+
+
+def master_object(incident: Incident, master: str) -> bytes:
+    """What requests from the agent of a candidate that it becomes the master; as canonical JSON.
+
+    ``master``: the name of the node that is the master now.  It differs for each maintenance, and
+    an agent follows the same one once only.
+    """
+    return canonical({"master": master, "maintenance": incident.uuid})
+
+
+def runs_on(incident: Incident, submission: Submission) -> str:
+    """The name of the node whose agent runs the command of a submission."""
+    return submission.agent or incident.node_name
 
 
 def work_began(incident: Incident) -> int:

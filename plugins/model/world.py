@@ -66,6 +66,8 @@ class Reported(NamedTuple):
     reboot: Reboot = Reboot(None, None)
     hypervisor: Hypervisor | None = None
     """QEMU, the CPU and how instances run; None: not reported"""
+    takes_over: bool = False
+    """whether its agent may make it the master"""
 
     @property
     def object_id(self) -> str:
@@ -128,6 +130,15 @@ class Watcher(NamedTuple):
     """until when it is paused, ns since the epoch; 0: it is not"""
 
 
+class Succession(NamedTuple):
+    """What has to be known before another node is made the master."""
+
+    current: frozenset[str] = frozenset()
+    """primary addresses of the master candidates that have the latest configuration known"""
+    jobs: tuple[int, ...] = ()
+    """numbers of all jobs of the queue that have not ended, those of other users as well"""
+
+
 class World(NamedTuple):
     """Everything a plugin may look at; what it remembers itself would be lost in a restart."""
 
@@ -183,6 +194,9 @@ class World(NamedTuple):
     unclean: tuple[str, ...] | None = ()
     """what ``gnt-cluster verify-disks`` found in this round, a sentence each; None: it was not run,
     though a maintenance is requested that has not begun"""
+
+    succession: Succession | None = None
+    """read only while the master's maintenance may make another node the master; None: not known"""
 
     def with_suspicions(self) -> World:
         """The same, its nodes with what they report; of one that does not, nothing changes."""

@@ -22,7 +22,7 @@ from ganeti_steward.core.model.finding import (
     severity,
 )
 from ganeti_steward.plugins.filters.queue import Schedule
-from ganeti_steward.plugins.maintenance.engine.decision import CommandResult
+from ganeti_steward.plugins.maintenance.engine.decision import REFUSED, CommandResult
 from ganeti_steward.plugins.model.incident import Incident
 from ganeti_steward.plugins.model.world import (
     Observation,
@@ -212,6 +212,10 @@ class Hardware:
             self._schedule.after(SECOND, lambda: self._reboot(node.name, submission))
         else:
             self._schedule.after(_RUNS * SECOND, lambda: self._ran(node.name, submission, original))
+
+    def take_over(self, node: Node, submission: str, wanted: bytes) -> None:
+        """No agent here permits it, so the daemon never requests it."""
+        self._results[submission] = CommandResult(False, "it is not permitted", REFUSED)
 
     def results(self, incidents: Iterable[Incident]) -> Mapping[str, CommandResult]:
         """Submission id -> result, of those that have ended."""

@@ -105,6 +105,14 @@ def vote(own_name: str, replies: Sequence[Reply], candidates: int) -> Vote:
     return Vote(Mastership.NOT_MASTER, f"{counted}, this node is {own_name}", master)
 
 
+def current_candidates(own_name: str, replies: Iterable[Reply]) -> frozenset[str]:
+    """Addresses of those that name this node as the master at the highest serial of all replies."""
+    usable = [(reply, name) for reply in replies if (name := _master(reply))]
+    highest = max((reply.serial for reply, _ in usable), default=0)
+    found = {reply.peer: name for reply, name in usable if reply.serial == highest}
+    return frozenset(peer for peer, name in found.items() if name == own_name)
+
+
 def _master(reply: Reply) -> str:
     """The master's name in a reply to `CLUSTER_MASTER`; empty in an unusable one."""
     answer: Any = reply.answer

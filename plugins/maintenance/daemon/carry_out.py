@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from ganeti_steward.core.errors import StewardError
+from ganeti_steward.core.errors import StewardError, few
 from ganeti_steward.core.ganeti.hmac_key import KeyFile
 from ganeti_steward.core.model.cluster import Node
 from ganeti_steward.core.service.disk_timeout import DiskTimeout
@@ -26,8 +26,8 @@ from ganeti_steward.plugins.maintenance.edges.poll import Poll, Poller, Target, 
 from ganeti_steward.plugins.maintenance.engine.decision import CLUSTER, CommandResult
 from ganeti_steward.plugins.maintenance.queue.submit import without
 from ganeti_steward.plugins.model.incident import Incident
-from ganeti_steward.plugins.model.task import Held
-from ganeti_steward.plugins.model.works import command_object
+from ganeti_steward.plugins.model.task import MASTER_FAILOVER, Held
+from ganeti_steward.plugins.model.works import command_object, master_object, runs_on
 from ganeti_steward.plugins.model.world import Observation, Reported
 from ganeti_steward.plugins.texts import describe_fault
 
@@ -110,6 +110,11 @@ class NodeAgents:
         """Have a repair command run; returns at once."""
         self._runner.start(submission, _target(node), command, original)
 
+    def take_over(self, node: Node, submission: str, wanted: bytes) -> None:
+        """Have a node made the master by its agent; returns at once."""
+        target = _target(node)
+        self._runner.start(submission, target, MASTER_FAILOVER, wanted, takes_over=True)
+
     def results(self, incidents: Iterable[Incident]) -> Mapping[str, CommandResult]:
         """Submission id -> what is known, of open submissions whose command is not running.
 
@@ -123,6 +128,9 @@ class NodeAgents:
 def _target(node: Node) -> Target:
     return Target(node.uuid, node.name, node.primary_ip)
 
+
+#: Numbers of jobs that a sentence names.
+_SHOWN: Final = 5
 
 _log: Final = logging.getLogger(__name__)
 
@@ -287,6 +295,9 @@ class CarryOut:
 
     def _run(self, one: Started, world: World) -> None:
         incident, command = self.incidents[one.incident], one.task.command
+        if one.task.step == MASTER_FAILOVER:
+            self._hand_over(one, incident, world)
+            return
         agent = one.task.agent
         node = world.cluster.node(agent) if agent else world.nodes[incident.node]
         found = world.observations.get(incident.node)
@@ -296,6 +307,26 @@ class CarryOut:
             original = command_object(incident, command, one.task.step)
         self._agents.start(node, one.submission, command, original)
         self.started.append(one)
+
+    def _hand_over(self, one: Started, incident: Incident, world: World) -> None:
+        """Request that another node becomes the master, unless jobs have come since the reading."""
+        node = world.nodes[incident.node]
+        submission = next(each for each in incident.open if each.id == one.submission)
+        candidate = world.node(runs_on(incident, submission))
+        try:
+            jobs = self._queue.unrecorded(self.incidents.values()).open
+        except StewardError as err:
+            self._withdraw(one, "master", f"the job queue cannot be read again: {err}")
+            return
+        if jobs:
+            shown = few([*map(str, jobs)], _SHOWN)
+            self._withdraw(one, "master", f"jobs have come meanwhile: {shown}")
+        elif candidate is None or candidate.uuid == node.uuid:
+            self._withdraw(one, "master", "the candidate is not in the cluster any more")
+        else:
+            wanted = master_object(incident, node.name)
+            self._agents.take_over(candidate, one.submission, wanted)
+            self.started.append(one)
 
     def _withdraw(self, started: Started, brake: str, reason: str) -> None:
         """Take back an intent that was recorded: nothing was handed over."""

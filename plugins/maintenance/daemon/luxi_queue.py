@@ -92,8 +92,9 @@ class LuxiQueue:
         running, recorded = self._calls.running(), [*incidents]
         ids = {submission.id for incident in recorded for submission in incident.open}
         known = not (self._notes and self._notes.without_record(ids) and self._before())
-        found = orphans_of(self._open.read(), running, recorded)
-        return Unrecorded(found, self._open.last, known)
+        rows = self._open.read()
+        found, numbers = orphans_of(rows, running, recorded), tuple(row["id"] for row in rows)
+        return Unrecorded(found, self._open.last, known, numbers)
 
     def routine(self, now: int, *, wanted: bool) -> Seen:
         """The jobs of routine work; raises StewardError."""

@@ -6,7 +6,12 @@ from collections.abc import Callable
 from typing import Final
 
 from ganeti_steward.core.errors import StewardError
-from ganeti_steward.plugins.maintenance.confd.choice import Mastership, Vote, vote
+from ganeti_steward.plugins.maintenance.confd.choice import (
+    Mastership,
+    Vote,
+    current_candidates,
+    vote,
+)
 from ganeti_steward.plugins.maintenance.confd.client import Confd
 from ganeti_steward.plugins.maintenance.confd.messages import MASTER_FIELDS, QueryType
 
@@ -47,6 +52,18 @@ class Voting:
             reason = f"{result.reason}; taken as won because of --no-voting"
             return result._replace(mastership=Mastership.MASTER, reason=reason)
         return result
+
+    def current(self) -> frozenset[str]:
+        """Addresses of the candidates that name this node as the master at the highest serial.
+
+        That serial is the highest of all that answered: who did not may have a higher one.
+        """
+        try:
+            client = self._confd()
+            replies = client.query(QueryType.CLUSTER_MASTER, MASTER_FIELDS, all_replies=True)
+        except StewardError:
+            return frozenset()
+        return current_candidates(self._own_name, replies)
 
     def _vote(self) -> Vote:
         try:

@@ -127,6 +127,12 @@ class Agents(Protocol):
     def start(self, node: Node, submission: str, command: str, original: bytes) -> None:
         """Have a repair command run; returns at once."""
 
+    def take_over(self, node: Node, submission: str, wanted: bytes) -> None:
+        """Have a node made the master by its agent; returns at once.
+
+        ``wanted``: see `AgentClient.take_over`.
+        """
+
     def results(self, incidents: Iterable[Incident]) -> Mapping[str, CommandResult]:
         """Submission id -> what is known, of open submissions whose command is not running."""
 
@@ -235,6 +241,8 @@ class Parts(NamedTuple):
     read_watcher: Callable[[World, int], World] = lambda world, last_job: world
     """the world with what Ganeti's watcher does about instances that are down; ``last_job``: as in
     `Inputs`.  Raises StewardError."""
+    current_candidates: Callable[[], frozenset[str]] = frozenset
+    """primary addresses of the master candidates with the latest configuration; raises nothing"""
     read_words: Callable[[World], World] = lambda world: world
     """the world with the tags of now, in which people say what they want; raises StewardError"""
     verify_disks: Callable[[World], tuple[str, ...]] | None = None

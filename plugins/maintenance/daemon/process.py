@@ -329,6 +329,7 @@ class Daemon:
         )
         return self._deciding()._replace(
             voting=voting,
+            current_candidates=voting.current,
             observers=observers,
             # The vote of the rounds can be interrupted by a signal.
             releasing=Beside(

@@ -19,18 +19,23 @@ from ganeti_steward.plugins.maintenance.daemon.wakeup import DaemonStopped, Sign
 from ganeti_steward.plugins.maintenance.engine.brakes import may_begin
 from ganeti_steward.plugins.maintenance.engine.decision import (
     CLUSTER,
+    NOT_KNOWN,
     Inputs,
     Lasting,
     PluginPlan,
     Recent,
 )
 from ganeti_steward.plugins.maintenance.engine.ledger import with_commands
-from ganeti_steward.plugins.maintenance.engine.planned_brakes import is_requested
+from ganeti_steward.plugins.maintenance.engine.planned_brakes import (
+    handed_over_to,
+    is_requested,
+    wants_handover,
+)
 from ganeti_steward.plugins.maintenance.queue.transfers import late_jobs
 from ganeti_steward.plugins.model.incident import Incident, Submission
 from ganeti_steward.plugins.model.progress import Transfer
-from ganeti_steward.plugins.model.task import Held, RoutinePlan, Wait
-from ganeti_steward.plugins.model.world import Reported
+from ganeti_steward.plugins.model.task import MASTER_FAILOVER, Held, RoutinePlan, Wait
+from ganeti_steward.plugins.model.world import Reported, Succession
 from ganeti_steward.plugins.texts import describe_fault
 
 if TYPE_CHECKING:
@@ -61,6 +66,8 @@ class Rounds:
         """why the last vote at the beginning of a round was undecided; empty when it was won"""
         self._lost = ""
         """why this node is not the master any more; empty while it is"""
+        self._successor = ""
+        """the node that becomes the master, by a request of this daemon; empty: none does"""
         self._waiting = Waiter(signals, parts.alive, parts.runtime.monotonic)
 
     def run(self) -> None:
@@ -132,9 +139,19 @@ class Rounds:
             result = parts.voting()
             won = result.mastership is Mastership.MASTER
             self._note_vote("" if won else result.reason)
-            inputs, decision, held = self.decide(may_query=won, rewrite=won)
+            writes = won and not self._successor
+            inputs, decision, held = self.decide(may_query=writes, rewrite=writes)
         world = inputs.world
         outcome = Round(at, 0, world, decision, world.incidents, held=held)
+        self._successor = _successor(inputs)
+        if won and self._successor:
+            # What this node writes now could overwrite what the new master writes.
+            sentence = (
+                f"nothing is submitted or recorded: {self._successor} was requested to become the "
+                "master, and has not answered yet"
+            )
+            more = Held("cluster", "master", sentence)
+            return _with_waiting(outcome._replace(held=(*outcome.held, more)))
         if not won:
             sentence = f"nothing is submitted or recorded: {result.reason}"
             more = Held("cluster", "master", sentence)
@@ -153,7 +170,9 @@ class Rounds:
         # What was recorded is reported, whatever happens after it.
         try:
             carried.do(decision, world)
-            held_jobs = self._release(inputs, carried.incidents)
+            # Jobs that are released now would be cut in half by a failover.
+            if not any(one.task.step == MASTER_FAILOVER for one in carried.started):
+                held_jobs = self._release(inputs, carried.incidents)
         except Exception as err:
             fault = _failed(err)
         self._recent = with_commands(self._recent, carried.started, carried.incidents, world.now)
@@ -246,7 +265,7 @@ class Rounds:
             world = world._replace(storage=parts.read_storage(world))
         utc_offset = time.localtime(world.now / 10**9).tm_gmtoff
         inputs = Inputs(
-            self._gated(world, utc_offset, may_query=may_query),
+            self._gated(self._succeeded(world, unrecorded.open), utc_offset, may_query=may_query),
             jobs,
             results,
             looked_up.found,
@@ -270,6 +289,12 @@ class Rounds:
         limit = int(self._settings.slow_migration_after * 10**9)
         slow = late_jobs(incidents, jobs, now - limit) if limit else []
         return self._parts.queue.transfers(slow) if slow else {}
+
+    def _succeeded(self, world: World, jobs: tuple[int, ...]) -> World:
+        """With what has to be known before another node is made the master; ``jobs``: all open."""
+        if not wants_handover(world):
+            return world
+        return world._replace(succession=Succession(self._parts.current_candidates(), jobs))
 
     def _gated(self, world: World, utc_offset: int, *, may_query: bool) -> World:
         """With what speaks against a maintenance that was requested; ``utc_offset``: s.
@@ -330,6 +355,17 @@ def _failed(err: Exception) -> str:
     else:
         _log.exception("round failed")
     return describe_fault(err)
+
+
+def _successor(inputs: Inputs) -> str:
+    """The node that is becoming the master, as far as is known; empty where none is."""
+    world, results = inputs.world, inputs.results
+    over = {id_ for id_, result in results.items() if result.state != NOT_KNOWN}
+    waiting = {
+        uuid: incident._replace(open=tuple(one for one in incident.open if one.id not in over))
+        for uuid, incident in world.incidents.items()
+    }
+    return handed_over_to(world._replace(incidents=waiting))
 
 
 def open_jobs(incidents: Mapping[str, Incident]) -> set[int]:

@@ -24,6 +24,7 @@ from ganeti_steward.core.ganeti.signing import is_nonce, sign, strict_json
 from ganeti_steward.core.json_reader import printable, quoted
 from ganeti_steward.core.node_agent import remembered
 from ganeti_steward.core.node_agent.protocol import (
+    MASTER_FAILOVER,
     NONCE_PATH,
     PORT,
     REPAIR,
@@ -136,27 +137,57 @@ class AgentClient:
         was given to this command (s since the epoch).  Raises AgentRefused, NotConnected
         or another StewardError where nothing was run, and OutcomeUnknown where that is unknown.
         """
-        nonce, rsalt = self._nonce(), self._random()
-        given = RepairRequest(node, command, diagnose, rsalt, *once)
-        text = message_text(REPAIR, given)
-        request = sign(self._key.key(), text, nonce)
+        given = RepairRequest(node, command, diagnose, self._random(), *once)
+        status, raw = self._requested(REPAIR, given, time_limit)
+        if status == HTTPStatus.FORBIDDEN:
+            raise self._refused()
+        return self._ended(given, status, raw).outcome
+
+    def take_over(
+        self, node: str, wanted: bytes, time_limit: float, once: tuple[str, int]
+    ) -> CommandEnd:
+        """Have the node made the master, by ``gnt-cluster master-failover`` there.
+
+        ``wanted``: an object with the name of the ``master`` that it takes the role from, as
+        canonical JSON; ``once``, ``node`` and ``time_limit``: as of `repair`.  Raises AgentRefused
+        only where the command is certainly not run: no request was sent, or the refusal is signed.
+        """
+        given = RepairRequest(node, MASTER_FAILOVER, wanted, self._random(), *once)
+        status, raw = self._requested(MASTER_FAILOVER, given, time_limit)
+        if status == HTTPStatus.FORBIDDEN:
+            raise OutcomeUnknown(f"{self._refused()}; {_unknown(MASTER_FAILOVER)}")
+        found = self._ended(given, status, raw)
+        if not found.started:
+            raise AgentRefused(f"{self.where}: {found.outcome.fault}")
+        return found.outcome
+
+    def _requested(
+        self, purpose: str, given: RepairRequest, time_limit: float
+    ) -> tuple[int, bytes]:
+        """Status and body of the answer to a signed request."""
+        nonce = self._nonce()
+        request = sign(self._key.key(), message_text(purpose, given), nonce)
         try:
-            status, raw = self._call("POST", REPAIR_PATH, time_limit, request)
+            return self._call("POST", REPAIR_PATH, time_limit, request)
         except NotConnected:
             raise
         except StewardError as err:
-            raise OutcomeUnknown(f"{err}; {_unknown(command)}") from None
-        if status == HTTPStatus.FORBIDDEN:
-            raise self._refused()
+            raise OutcomeUnknown(f"{err}; {_unknown(given.command)}") from None
+
+    def _ended(self, given: RepairRequest, status: int, raw: bytes) -> remembered.RepairState:
+        """How a command has ended, by the signed answer; raises OutcomeUnknown."""
+        command = given.command
         try:
             if status != HTTPStatus.OK:
                 raise self._error(f"no answer to a repair (HTTP {status}: {_line(raw)})")
             found = remembered.read_state(
-                answers.open_answer(self._key, raw, rsalt, remembered.STATE), node, once[0]
+                answers.open_answer(self._key, raw, given.rsalt, remembered.STATE),
+                given.node,
+                given.id,
             )
             if (found.state, found.command) != (remembered.ENDED, command):
                 raise BadAnswer(f"the command with its id is {found.state}")
-            return found.outcome
+            return found
         except (BadAnswer, answers.RejectedAnswer) as err:
             raise OutcomeUnknown(f"{self._error(str(err))}; {_unknown(command)}") from None
         except StewardError as err:

@@ -27,8 +27,10 @@ from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.edges.client import AgentRefused
 from ganeti_steward.plugins.maintenance.edges.poll import Target, agent_client
 from ganeti_steward.plugins.maintenance.engine.decision import (
+    HAS_ENDED,
     NEVER_CAME,
     NOT_KNOWN,
+    REFUSED,
     UNCERTAIN,
     CommandResult,
 )
@@ -63,6 +65,8 @@ class SubmittedCommand(NamedTuple):
     """s since the epoch"""
     target: Target
     """the node that runs it"""
+    takes_over: bool = False
+    """whether it makes that node the master, and is no command of the node's own"""
 
 
 class AgentCalls(NamedTuple):
@@ -83,6 +87,8 @@ def agent_calls(settings: Maintd, key: KeyFile) -> AgentCalls:
     def repair(command: SubmittedCommand, diagnose: bytes) -> CommandEnd:
         client = agent_client(command.target, settings, key)
         once = (command.submission, command.submitted)
+        if command.takes_over:
+            return client.take_over(command.target.name, diagnose, limit, once)
         # Each node knows its own name; its uuid only if it is a master candidate.
         return client.repair(command.target.name, command.name, diagnose, limit, once)
 
@@ -118,13 +124,22 @@ class RepairRunner:
         self._failed = Counter[tuple[str, str]]()
         """uuid of a node and name of a command -> how many times in a row it did not arrive"""
 
-    def start(self, submission: str, target: Target, command: str, original: bytes) -> None:
+    def start(
+        self,
+        submission: str,
+        target: Target,
+        command: str,
+        original: bytes,
+        *,
+        takes_over: bool = False,
+    ) -> None:
         """Run a command in the background, unless it is or was run for this submission already.
 
         ``submission``: its id; ``original``: the diagnose object that requests it, as
-        canonical JSON.
+        canonical JSON.  ``takes_over``: see `SubmittedCommand`.
         """
-        one = SubmittedCommand(submission, command, self._runtime.clock() // _SECOND, target)
+        now = self._runtime.clock() // _SECOND
+        one = SubmittedCommand(submission, command, now, target, takes_over)
         with self._lock:
             if submission in self._started:
                 return
@@ -165,7 +180,8 @@ class RepairRunner:
         try:
             result = _result(self._calls().repair(command, diagnose))
         except AgentRefused as err:
-            result = CommandResult(False, str(err))
+            state = REFUSED if command.takes_over else HAS_ENDED
+            result = CommandResult(False, str(err), state)
         except StewardError as err:
             self._ask(command, str(err))
             return

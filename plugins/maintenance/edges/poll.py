@@ -81,6 +81,7 @@ def polled(report: Mapping[str, Any], now: int) -> Polled:
             load=_load(report.get("load"), report["timestamp"]),
             reboot=_reboot(report.get("reboot")),
             hypervisor=hypervisor_in(report.get("hypervisor")),
+            takes_over=report.get("master_failover") is True,
         )
         return Polled(found, daemon=read_parts(report.get("daemon")))
     except RejectedAnswer as err:

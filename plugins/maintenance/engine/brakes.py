@@ -26,10 +26,12 @@ from ganeti_steward.plugins.maintenance.engine.planned_brakes import (
     apart,
     deadline,
     gate,
+    handing_over,
     is_blocked,
     is_requested,
     maintenance_pause,
     not_polled,
+    successor,
 )
 from ganeti_steward.plugins.maintenance.pause import pause_reason
 from ganeti_steward.plugins.model.incident import DEAD, OPT_OUT_TAG, Incident
@@ -119,12 +121,16 @@ def _master(case: RepairCase) -> Held | None:
         return None
     if request and request.worked:
         return None  # it is only taken back
+    found = successor(case.world, case.config, case.incident)
+    if found.name:
+        return None  # that one is made the master first
     there = (request and _next_master(case.world)) or "there"
+    why = f"; {found.why}" if found.why else ""
     return braked(
         case,
         "master",
         f"node {case.node.name} is the master: it cannot be drained before another node is the "
-        f"master (gnt-cluster master-failover {there})",
+        f"master (gnt-cluster master-failover {there}){why}",
     )
 
 
@@ -347,6 +353,7 @@ AFTER_PLAN: Final[tuple[Brake, ...]] = (
     maintenance_pause,
     window,
     not_polled,
+    handing_over,
     _command_not_reported,
     _repeated,
     observe,
@@ -378,9 +385,9 @@ def unverified(case: RepairCase) -> Held | None:
 
 
 #: Those of them that hold back the opening of a volume after the operator's word.
-FOR_OPENING: Final[tuple[Brake, ...]] = (_opt_out, pause, window, observe)
+FOR_OPENING: Final[tuple[Brake, ...]] = (_opt_out, pause, window, handing_over, observe)
 #: Those of them that hold back the tags of results as well.
-FOR_TAGS: Final[tuple[Brake, ...]] = (pause, observe)
+FOR_TAGS: Final[tuple[Brake, ...]] = (pause, handing_over, observe)
 
 
 def may_begin(world: World, config: Maintd, utc_offset: int, only: str = "") -> bool:

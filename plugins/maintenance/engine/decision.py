@@ -24,6 +24,8 @@ NOT_KNOWN: Final = "not known"
 NEVER_CAME: Final = "never came"
 #: It was begun, or may have been, and how it ended will not be known.
 UNCERTAIN: Final = "uncertain"
+#: An agent was requested to make its node the master, and certainly does not do it.
+REFUSED: Final = "refused"
 
 
 class Recent(NamedTuple):
@@ -54,8 +56,8 @@ class CommandResult(NamedTuple):
     text: str
     """exit status and output, or why it was not run, or why that is not known, in one sentence"""
     state: str = HAS_ENDED
-    """`NOT_KNOWN`: its agent is queried until it is; `NEVER_CAME`: it will not be run; `UNCERTAIN`:
-    nothing more will be known"""
+    """`NOT_KNOWN`: its agent is queried until it is; `NEVER_CAME`, `REFUSED`: it will not be run;
+    `UNCERTAIN`: nothing more will be known"""
 
 
 class Lasting(NamedTuple):

@@ -13,6 +13,7 @@ from ganeti_steward.plugins.maintenance.engine.ledger import Ledger, command_key
 from ganeti_steward.plugins.maintenance.engine.transitions import Event
 from ganeti_steward.plugins.maintenance.engine.work import (
     around_ended,
+    handover_ended,
     never_came,
     power_cycle_fault,
     work_ended,
@@ -22,6 +23,7 @@ from ganeti_steward.plugins.model.task import (
     AFTERWARDS,
     AROUND,
     COMMAND,
+    MASTER_FAILOVER,
     POWER_OFF,
     POWER_STATUS,
     PREPARATIONS,
@@ -101,6 +103,10 @@ def _command(ledger: Ledger, uuid: str, submission: Submission) -> None:
     if result.state == NOT_KNOWN:
         until = command_ends(submission, ledger.config)
         ledger.hold(uuid, "lookup", result.text, since=submission.at, until=until)
+        return
+    if submission.step == MASTER_FAILOVER:
+        _close(ledger, uuid, submission)
+        handover_ended(ledger, uuid, submission, result)
         return
     if result.state == NEVER_CAME:
         ledger.commands.pop(command_key(ledger.incidents[uuid], submission.step), None)

@@ -10,14 +10,14 @@ from ganeti_steward.plugins.maintenance.engine.copies import old_copies, seen_no
 from ganeti_steward.plugins.maintenance.engine.decision import Change, Inputs, Recent, Started
 from ganeti_steward.plugins.maintenance.engine.transitions import OBSERVED, Event, apply
 from ganeti_steward.plugins.model.incident import ACTIONS, Incident
-from ganeti_steward.plugins.model.task import AROUND, Held
+from ganeti_steward.plugins.model.task import AROUND, MASTER_FAILOVER, Held
 from ganeti_steward.plugins.model.world import World
 
 
 def command_key(incident: Incident, step: str) -> str:
     """By what `Recent` remembers the repair command of a step of an incident."""
     key = f"{incident.node} {incident.object_id}"
-    return f"{key} {step}" if step in AROUND else key
+    return f"{key} {step}" if step in AROUND or step == MASTER_FAILOVER else key
 
 
 def with_commands(

@@ -3,22 +3,39 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
-from typing import Final
+from typing import Final, NamedTuple
 
 from ganeti_steward.core.errors import few
+from ganeti_steward.core.model.cluster import Node
+from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.engine.brake_case import (
+    BrakeCase,
     RepairCase,
     braked,
+    held_task,
     is_under_repair,
 )
 from ganeti_steward.plugins.maintenance.pause import pause_reason
-from ganeti_steward.plugins.model.incident import MAINTENANCE_PAUSE_TAG, Incident
-from ganeti_steward.plugins.model.task import WORK, Held, Task
-from ganeti_steward.plugins.model.works import misses_deadline
-from ganeti_steward.plugins.model.world import Reported
+from ganeti_steward.plugins.model.incident import (
+    MAINTENANCE_PAUSE_TAG,
+    OPT_OUT_TAG,
+    Incident,
+    Maintenance,
+)
+from ganeti_steward.plugins.model.task import MASTER_FAILOVER, WORK, Held, Task
+from ganeti_steward.plugins.model.works import misses_deadline, runs_on
+from ganeti_steward.plugins.model.world import Reported, World
 
 #: As many causes are named in a sentence.
 _SHOWN: Final = 5
+
+#: Seconds for which nothing is begun or recorded while another node becomes the master.
+HANDOVER_LIMIT: Final = 300
+
+#: Seconds a clock may differ where ``clock-limit`` has none.
+_CLOCK_LIMIT: Final = 30
+
+_SECOND: Final = 10**9
 
 
 def is_requested(incident: Incident) -> bool:
@@ -31,6 +48,110 @@ def is_requested(incident: Incident) -> bool:
 def is_blocked(incident: Incident) -> bool:
     """Whether it is a maintenance that cannot go on before a person does something."""
     return incident.maintenance is not None and incident.maintenance.blocked > 0
+
+
+def wants_handover(world: World) -> bool:
+    """Whether a maintenance waits that may have another node made the master."""
+    return any(
+        node.master and incident.maintenance and incident.maintenance.with_master
+        for incident in world.incidents.values()
+        if is_requested(incident) and (node := world.nodes.get(incident.node))
+    )
+
+
+def handed_over_to(world: World) -> str:
+    """The name of the node that is becoming the master, by a request of this daemon; or empty.
+
+    After `HANDOVER_LIMIT` the daemon does not wait for the answer any more.
+    """
+    found = (
+        runs_on(incident, submission)
+        for incident in world.incidents.values()
+        for submission in incident.open
+        if submission.step == MASTER_FAILOVER
+        and 0 <= world.now - submission.at < HANDOVER_LIMIT * _SECOND
+    )
+    return next(found, "")
+
+
+def handing_over(case: BrakeCase) -> Held | None:
+    """Nothing is begun while another node becomes the master: it would be cut in half."""
+    name = handed_over_to(case.world)
+    sentence = f"{name} was requested to become the master, and has not answered yet"
+    return braked(case, "master", f"{sentence}; {held_task(case)}") if name else None
+
+
+class Successor(NamedTuple):
+    """The node that is made the master, or why none is."""
+
+    name: str = ""
+    why: str = ""
+    """one sentence; empty where one is, or none may be"""
+
+
+def successor(world: World, config: Maintd, incident: Incident) -> Successor:
+    """Which candidate is made the master for the maintenance of the master."""
+    request = incident.maintenance
+    if request is None or not request.with_master:
+        return Successor()
+    if request.handover:
+        return Successor(why=request.handover)
+    candidates = [
+        (node, found)
+        for node in world.cluster.nodes
+        if node.master_candidate
+        and not node.master
+        and isinstance(found := world.observations.get(node.uuid), Reported)
+        and found.takes_over
+    ]
+    if not candidates:
+        return Successor()
+    if busy := _unfinished(world):
+        return Successor(why=f"no node is made the master before all jobs have ended: {busy}")
+    faults = {node.name: _unfit(world, config, request, node, seen) for node, seen in candidates}
+    fit = min((name for name, fault in faults.items() if not fault), default="")
+    return Successor(fit, "" if fit else "; ".join(f"{name} {faults[name]}" for name in faults))
+
+
+def _unfinished(world: World) -> str:
+    """What a failover would cut in half; empty where nothing would be."""
+    if world.succession is None:
+        return "which jobs there are is not known"
+    found = [f"job {number}" for number in world.succession.jobs]
+    found += [f"job {job.number}" for job in world.routine if job.open]
+    found += [f"job {orphan.number} of incident {orphan.incident}" for orphan in world.orphans]
+    found += [
+        f"{submission.step} of {incident.node_name}"
+        for incident in world.incidents.values()
+        for submission in incident.open
+    ]
+    return few(list(dict.fromkeys(found)), _SHOWN) if found else ""
+
+
+def _unfit(world: World, config: Maintd, request: Maintenance, node: Node, found: Reported) -> str:
+    """Why a candidate is not made the master, in words; empty where it may be."""
+    if node.name in request.declined:
+        return "was not made the master when that was requested"
+    if node.offline or node.drained or not node.live:
+        return "is not in service" if node.offline or node.drained else "does not answer"
+    if node.master_capable is False:
+        return "is not master_capable"
+    if node.name in world.excluded_nodes():
+        return f"has the tag {OPT_OUT_TAG}"
+    for one in world.incidents.values():
+        if one.node == node.uuid and (one.active or one.state.avoided or one.open):
+            return f"has incident {one.uuid} ({one.action}), which is {one.status}"
+    if found.needs_repair:
+        return f"reports {found.status}"
+    if world.now - found.at > config.report_max_age * _SECOND:
+        return "has not reported recently"
+    limit = config.clock_limit or _CLOCK_LIMIT
+    if found.ahead is None or abs(found.ahead) > limit:
+        by = "by an unknown time" if found.ahead is None else f"by {abs(found.ahead)} s"
+        return f"has a clock that differs {by}"
+    if world.succession is None or node.primary_ip not in world.succession.current:
+        return "is not known to have the latest configuration"
+    return ""
 
 
 def gate(case: RepairCase) -> Held | None:

@@ -16,6 +16,7 @@ from ganeti_steward.plugins.maintenance.engine import brakes, effect_brakes
 from ganeti_steward.plugins.maintenance.engine.brake_case import BrakeCase, braked, held_task
 from ganeti_steward.plugins.maintenance.engine.decision import Lasting, RoutineStarted, routine_name
 from ganeti_steward.plugins.maintenance.engine.ledger import Ledger
+from ganeti_steward.plugins.maintenance.engine.planned_brakes import handing_over
 from ganeti_steward.plugins.maintenance.engine.reservations import Reservations
 from ganeti_steward.plugins.model.routine import ROUTINE_TEXT
 from ganeti_steward.plugins.model.task import Held, RoutinePlan, Task, Wait
@@ -129,6 +130,7 @@ AFTER_PLAN: Final[tuple[Brake, ...]] = (
     *effect_brakes.FOR_ROUTINE,
     brakes.pause,
     brakes.window,
+    handing_over,
     brakes.observe,
 )
 #: Those of them that people say by tags, which are read again before a task is handed over.

@@ -37,6 +37,8 @@ from ganeti_steward.plugins.model.task import (
     BLOCKED,
     GIVEN_BACK,
     MASTER_AFTER,
+    MASTER_BEFORE,
+    MASTER_FAILOVER,
     READY,
     TAG,
     UNDRAIN,
@@ -87,7 +89,7 @@ def _is_busy(ledger: Ledger, incident: Incident) -> bool:
         sentence = f"{what}{whose} has not ended"
         if slow := _slow_migrations(ledger, submission):
             ledger.hold(incident.uuid, "slow-migration", sentence + slow, since=submission.at)
-        elif submission.agent:
+        elif submission.step in (MASTER_BEFORE, MASTER_AFTER):
             ledger.hold(incident.uuid, "hook", sentence, since=submission.at, until=until)
         else:
             ledger.hold(incident.uuid, "running", sentence, since=submission.at, until=until)
@@ -205,7 +207,8 @@ class Tasks:
         if not isinstance(plan, Task):
             return Effects()
         effects, request = effects_of(plan.jobs, self._facts), case.incident.maintenance
-        if not (plan.command and request):
+        is_handover = plan.step == plan.command == MASTER_FAILOVER
+        if not (plan.command and request) or is_handover:
             return effects
         if plan.command != commands_around(request).get(plan.step):
             return with_power_cycle(effects, case.node.name, self._facts)
@@ -300,7 +303,8 @@ class Tasks:
             return
         ledger, uuid = self._ledger, incident.uuid
         self._reservations.reserve(task)
-        if task.step not in AFTERWARDS:
+        # Until another node is the master, the maintenance has not begun: all is judged again then.
+        if task.step not in AFTERWARDS and task.step != MASTER_FAILOVER:
             ledger.happen(uuid, Event.STARTED, task.reason)
         current = ledger.incidents[uuid]._replace(demoted=incident.demoted)
         submission = Submission(

@@ -10,14 +10,21 @@ from typing import Any, Final
 
 from ganeti_steward.core.model.cluster import Node
 from ganeti_steward.plugins.maintenance.engine.decision import (
+    NEVER_CAME,
     NOT_KNOWN,
+    REFUSED,
     UNCERTAIN,
     CommandResult,
 )
-from ganeti_steward.plugins.maintenance.engine.ledger import Ledger
+from ganeti_steward.plugins.maintenance.engine.ledger import Ledger, command_key
 from ganeti_steward.plugins.maintenance.engine.transitions import Event
 from ganeti_steward.plugins.model.incident import Incident, Maintenance, Submission
-from ganeti_steward.plugins.model.works import failed_around, take_back_by_hand, work_began
+from ganeti_steward.plugins.model.works import (
+    failed_around,
+    runs_on,
+    take_back_by_hand,
+    work_began,
+)
 from ganeti_steward.plugins.model.world import Reported, World
 
 _SECOND: Final = 10**9
@@ -62,6 +69,28 @@ def around_ended(ledger: Ledger, uuid: str, submission: Submission, fault: str) 
     elif request := incident.maintenance:
         ended: dict[str, Any] = {f"{submission.step.replace('-', '_')}_ended": ledger.now}
         ledger.update(incident._replace(maintenance=request._replace(**ended)))
+
+
+def handover_ended(
+    ledger: Ledger, uuid: str, submission: Submission, result: CommandResult
+) -> None:
+    """Another node was requested to become the master: it did, or did not, or that is not known.
+
+    Only where it certainly did not another one may be requested.
+    """
+    incident = ledger.incidents[uuid]
+    request = incident.maintenance
+    if request is None:
+        return
+    candidate = runs_on(incident, submission)
+    if result.state in (NEVER_CAME, REFUSED):
+        ledger.commands.pop(command_key(incident, submission.step), None)
+        request = request._replace(declined=tuple(sorted({*request.declined, candidate})))
+        what = f"{candidate} was not made the master"
+    else:
+        what = f"gnt-cluster master-failover on {candidate}"
+        request = request._replace(handover=f"{what}: {result.text}")
+    ledger.update(incident._replace(maintenance=request, note=f"{what}: {result.text}"))
 
 
 def never_came(ledger: Ledger, uuid: str, result: CommandResult) -> CommandResult:

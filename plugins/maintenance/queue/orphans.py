@@ -78,6 +78,8 @@ class Unrecorded(NamedTuple):
     """see `OpenJobs.last`"""
     known: bool = True
     """see `Inputs.calls_known`"""
+    open: tuple[int, ...] = ()
+    """numbers of all jobs that have not ended, those of other users as well"""
 
 
 def orphans_of(

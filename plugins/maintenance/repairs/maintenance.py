@@ -14,6 +14,7 @@ from ganeti_steward.core.model.cluster import Instance
 from ganeti_steward.core.model.context import Context
 from ganeti_steward.core.model.opcodes import Operation
 from ganeti_steward.plugins.maintenance.config import DRAINED
+from ganeti_steward.plugins.maintenance.engine.planned_brakes import successor
 from ganeti_steward.plugins.maintenance.engine.work import why_not_back
 from ganeti_steward.plugins.maintenance.repairs.case import NodeRepair, no_node
 from ganeti_steward.plugins.maintenance.repairs.maintenance_case import (
@@ -72,6 +73,8 @@ def _next(case: MaintenanceCase) -> task.Plan:
         return returning(case) or home(case)
     if case.request.begun:
         return _working(case)
+    if case.node.master:
+        return _hand_over(case)
     if not case.world.answers(case.name):
         return _silent(case)
     plan = _emptying(case) or _copying(case) or _ready(case)
@@ -95,6 +98,20 @@ def _drain(case: MaintenanceCase) -> task.Task:
         job.insert(0, operations.set_tags("node", case.name, [case.own(tag) for tag in tags]))
     reason = f"set {case.name} drained: it must be emptied for maintenance"
     return case.on_node(task.DRAIN, reason, job)
+
+
+def _hand_over(case: MaintenanceCase) -> task.Plan:
+    """Have a candidate made the master, by its own agent; the brakes judge which."""
+    found = successor(case.world, case.settings, case.incident)
+    if not found.name:
+        return task.Wait(f"{case.name} is the master")
+    reason = (
+        f"have {found.name} made the master by its agent (gnt-cluster master-failover): the "
+        f"maintenance of {case.name}, which is the master, can begin then"
+    )
+    nodes = frozenset({case.name, found.name})
+    step = task.MASTER_FAILOVER
+    return task.Task(step, nodes, frozenset(), reason, command=step, agent=found.name)
 
 
 def _is_cut(case: MaintenanceCase, attempt: Attempt) -> bool:

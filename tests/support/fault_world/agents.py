@@ -7,13 +7,15 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from fault_world.causes.control import fail_over
 from fault_world.clock import SECOND, Process
 from fault_world.faults import COMMAND
 from ganeti_steward.core.canonical_json import canonical_object
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.model.cluster import Node
-from ganeti_steward.core.node_agent.protocol import CommandEnd
+from ganeti_steward.core.node_agent.protocol import MASTER_FAILOVER, CommandEnd
 from ganeti_steward.core.node_agent.remembered import ENDED, LOST, NEVER, RUNNING, RepairState
+from ganeti_steward.diagnose.agent.takeover import VALID
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.edges.answers import RejectedAnswer, check_report
 from ganeti_steward.plugins.maintenance.edges.client import (
@@ -73,6 +75,7 @@ class Agent:
         data = self._world.ganeti.reports.get(self._node, _HEALTHY)
         report: Row = {"node": self._node, "timestamp": now, "data": data}
         report["boot_id"] = f"{self._node} {self._world.ganeti.boots[self._node]}"
+        report["master_failover"] = self._node in self._world.ganeti.takes_over
         report["drbd_peers"] = self._world.ganeti.linked(self._node)
         report["unreached"] = self._world.unreached(self._node)
         kind = self._world.faults.of_report(self._node)
@@ -112,6 +115,37 @@ class Agent:
             seconds = _HANGS
         world.clock.after(seconds, lambda: self._ended(submission, maintenance, step))
         return seconds
+
+    def take_over(self, submission: str, wanted: bytes, submitted: int) -> float:
+        """Begin to make its node the master; how many seconds it takes.  Raises AgentRefused.
+
+        What is refused is refused with a signature.
+        """
+        world = self._world
+        copy, given = world.copies[self._node], json.loads(wanted)
+        if self._node not in world.ganeti.takes_over or world.faults.of_command() == "refuse":
+            raise AgentRefused("it was not run: it is not permitted here (agent.master-failover)")
+        if abs(world.clock_of(self._node) // SECOND - submitted) > VALID:
+            raise AgentRefused("it was not run: the request is old")
+        if copy.master != given["master"] or self._node not in copy.candidates:
+            raise AgentRefused("it was not run: it is not a candidate, or knows another master")
+        if submission in self._known:
+            return 0.0
+        world.narrate(f"{self._node} runs gnt-cluster master-failover")
+        self._known[submission] = RepairState(RUNNING, MASTER_FAILOVER, world.clock.now // SECOND)
+        world.checks.take_overs.run(self._node, submission, wanted)
+        hangs = world.faults.of_command() == "hang"
+        world.clock.after(_HANGS if hangs else 5.0, partial(self._taken_over, submission))
+        return _HANGS if hangs else 5.0
+
+    def _taken_over(self, submission: str) -> None:
+        world, state = self._world, self._known[submission]
+        drawn = world.ganeti.takeover_may_fail and world.draw("takeover").random() < 0.4
+        good = world.faults.of_command() != "fail" and not drawn and self.answers()
+        if good:
+            fail_over(self._world, self._node)
+        outcome = CommandEnd(0, "") if good else CommandEnd(1, "not enough votes")
+        self._known[submission] = state._replace(state=ENDED, outcome=outcome)
 
     def _ended(self, submission: str, maintenance: str, step: str) -> None:
         """``maintenance``: uuid of that for which the command reboots the node; empty: none.
@@ -233,6 +267,12 @@ class WorldAgents:
         self._world.checks.command_requested(self._daemon, node.name, original)
         self._runner.start(submission, _target(node), command, original)
 
+    def take_over(self, node: Node, submission: str, wanted: bytes) -> None:
+        """Have a node made the master."""
+        self._world.checks.take_overs.requested(self._daemon, node.name, wanted)
+        target = _target(node)
+        self._runner.start(submission, target, MASTER_FAILOVER, wanted, takes_over=True)
+
     def results(self, incidents: Iterable[Incident]) -> Mapping[str, CommandResult]:
         """Submission id -> what is known."""
         if not self._targets:
@@ -250,7 +290,10 @@ class WorldAgents:
 
     def _repair(self, command: SubmittedCommand, diagnose: bytes) -> CommandEnd:
         agent = self._agent(command)
-        seconds = agent.run(command.submission, command.name, diagnose)
+        if command.takes_over:
+            seconds = agent.take_over(command.submission, diagnose, command.submitted)
+        else:
+            seconds = agent.run(command.submission, command.name, diagnose)
         limit = self._settings.command_time_limit
         self._runtime.sleep(min(seconds + 0.01, limit))
         state = agent.state(command.submission)

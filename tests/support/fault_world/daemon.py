@@ -248,6 +248,7 @@ class Daemon:
         )
         return Parts(
             voting=voting,
+            current_candidates=lambda: self._addresses(voting.current()),
             store=store,
             queue=queue,
             read_world=partial(self._read_world, luxi),
@@ -272,6 +273,11 @@ class Daemon:
             observers=self._observers(),
             runtime=runtime,
         )
+
+    def _addresses(self, names: Iterable[str]) -> frozenset[str]:
+        """The addresses by which the product knows candidates."""
+        pips = {row["name"]: row["pip"] for row in self.world.ganeti.nodes}
+        return frozenset(pips[name] for name in names if name in pips)
 
     def _gates(self, world: Any) -> tuple[str, ...]:
         refused = self.world.faults.of_gate()

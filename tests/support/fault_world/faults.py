@@ -237,6 +237,9 @@ class Faults:
         return bool(fault) and self._world.draw("agent answer").random() < 0.5
 
     def of_command(self) -> str:
-        """How a repair command ends: succeed, fail or hang; empty: that is drawn."""
+        """How a repair command ends: succeed, fail or hang; empty: that is drawn.
+
+        With ``refuse`` an agent does not make its node the master.
+        """
         fault = self._now("commands-end")
         return fault.detail if fault else ""

@@ -69,6 +69,10 @@ class Ganeti(Rows):
         """names of nodes whose noded does not answer though they run"""
         self.silent: set[str] = set()
         """names of nodes whose node agent does not answer though they run"""
+        self.takes_over: set[str] = set()
+        """names of nodes that their agent may make the master"""
+        self.takeover_may_fail = False
+        """whether it is drawn if that succeeds"""
         self.boots = Counter[str]()
         """name of a node -> how often it has lost its power"""
         self.reports: dict[str, Row] = {}

@@ -18,6 +18,7 @@ from ganeti_steward.diagnose.agent.memory import Memory
 from ganeti_steward.diagnose.agent.nonces import Nonces
 from ganeti_steward.diagnose.agent.penalties import LONGEST, Penalties
 from ganeti_steward.diagnose.agent.repairs import RepairRefused, Repairs
+from ganeti_steward.diagnose.agent.takeover import Takeover
 
 MASTER: Final = "192.0.2.1"
 FORGER: Final = "192.0.2.66"
@@ -37,6 +38,8 @@ class Bench:
         self.now, self.again_after = now, again_after
         self.run: list[RepairRequest] = []
         self.execute: Execute = lambda _: CommandEnd(0, "done\n")
+        self.runs_commands = True
+        self.takeover: Takeover | None = None
         self.memory = path / "diagnose" / "commands"
         self.key_file = path / "hmac.key"
         self.key_file.write_bytes(KEY)
@@ -53,6 +56,8 @@ class Bench:
             Nonces(lambda: f"{random.randbytes(16).hex()}{next(numbers)}", lambda: self.now, LIFE),
             Penalties(lambda: self.now),
             Memory(str(self.memory), lambda: self.now, self.again_after),
+            runs_commands=self.runs_commands,
+            takeover=self.takeover,
         )
 
     def _execute(self, request: RepairRequest) -> CommandEnd:

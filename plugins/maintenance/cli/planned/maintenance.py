@@ -112,8 +112,9 @@ def _run_options(one: argparse.ArgumentParser) -> None:
 def _finish_request(one: argparse.ArgumentParser) -> None:
     _add_request(one)
     text = (
-        "also the master: it comes last and waits until another node is the master "
-        "(gnt-cluster master-failover there)"
+        "also the master: it comes last and waits until another node is the master: the agent of "
+        "a candidate with master-failover = true makes it so, or you do (gnt-cluster "
+        "master-failover there)"
     )
     one.add_argument("--with-master", action="store_true", help=text)
     text = "at most N nodes are away at the same time, and at most as many as most-nodes"

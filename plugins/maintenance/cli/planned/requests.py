@@ -166,6 +166,7 @@ def wanted(options: argparse.Namespace, choice: str) -> Maintenance:
         after=getattr(options, "after", None) or "",
         master_before=getattr(options, "master_before", None) or "",
         master_after=getattr(options, "master_after", None) or "",
+        with_master=getattr(options, "with_master", False),
     )
 
 

@@ -86,6 +86,8 @@ class Fakes:
         self.signals = Signals(self.wakeup)
         self.storage = False
         self.routine = Seen()
+        self.open_jobs: list[int] = []
+        """numbers of all jobs that have not ended"""
         self.tagged: dict[int, JobState] = {}
         self.transfers: dict[int, Transfer] = {}
         self.outcomes: dict[str, TaskOutcome] = {}
@@ -210,7 +212,9 @@ class _Queue:
         return LookedUp(found, awaited=awaited)
 
     def unrecorded(self, incidents: Iterable[Incident]) -> Unrecorded:
-        return Unrecorded(tuple(self._fakes.orphans), max(self._fakes.jobs, default=0))
+        fakes = self._fakes
+        last = max(fakes.jobs, default=0)
+        return Unrecorded(tuple(fakes.orphans), last, open=tuple(fakes.open_jobs))
 
     def states(self, incidents: Iterable[Incident]) -> Mapping[int, JobState]:
         numbers = [number for one in incidents for known in one.open for number in known.jobs]
@@ -237,6 +241,9 @@ class _Agents:
 
     def start(self, node: Node, submission: str, command: str, original: bytes) -> None:
         self._fakes.note("command", (node.name, command))
+
+    def take_over(self, node: Node, submission: str, wanted: bytes) -> None:
+        self._fakes.note("take over", (node.name, wanted.decode()))
 
     def results(self, incidents: Iterable[Incident]) -> Mapping[str, CommandResult]:
         ids = {one.id for incident in incidents for one in incident.open}

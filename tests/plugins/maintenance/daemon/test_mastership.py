@@ -46,6 +46,42 @@ def test_a_vote(named: Sequence[str], result: Mastership) -> None:
     assert ("--no-voting" in taken.reason) == (result is UNDECIDED)
 
 
+@pytest.mark.parametrize(
+    ("named", "current"),
+    [
+        ([("n1", 7), ("n1", 7), ("n1", 7)], {0, 1, 2}),
+        ([("n1", 8), ("n1", 7), ("n1", 8)], {0, 2}),
+        ([("n1", 7), ("n2", 7)], {0}),
+        ([("n1", 7), ("n2", 8)], set()),
+        ([], set()),
+    ],
+)
+def test_candidates_with_the_latest_configuration(
+    named: Sequence[tuple[str, int]], current: set[int]
+) -> None:
+    """All are waited for; who does not answer is not among them."""
+
+    class All(Candidates):
+        def query(
+            self, kind: QueryType, query: Query = None, *, all_replies: bool = False
+        ) -> list[Reply]:
+            assert all_replies
+            return [
+                Reply(f"192.0.2.{i}", ReplyStatus.OK, [name], serial)
+                for i, (name, serial) in enumerate(named)
+            ]
+
+    found = Voting(All, "n1").current()
+    assert found == {f"192.0.2.{i}" for i in current}
+
+
+def test_without_a_key_no_candidate_is_known_to_be_current() -> None:
+    def no_client() -> Confd:
+        raise StewardError("there is no key")
+
+    assert Voting(no_client, "n1").current() == frozenset()
+
+
 def test_no_voting_is_no_answer_to_a_candidate_with_newer_data() -> None:
     """That may be a failover which has not reached the others yet."""
 

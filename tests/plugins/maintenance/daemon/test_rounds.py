@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator, Sequence
 from errno import ENOSPC, EPIPE
+from typing import Final
 
 import pytest
 from fake_parts import (
@@ -28,20 +30,22 @@ from ganeti_steward.plugins.maintenance.daemon.mastership import NotMaster
 from ganeti_steward.plugins.maintenance.daemon.parts import Observers
 from ganeti_steward.plugins.maintenance.edges.judge import RecordFault
 from ganeti_steward.plugins.maintenance.engine.decision import (
+    NOT_KNOWN,
     CommandResult,
     Decision,
     Inputs,
     PluginPlan,
     Recent,
+    Started,
 )
 from ganeti_steward.plugins.maintenance.engine.routine import RoutinePlanner
 from ganeti_steward.plugins.maintenance.engine.step import step
 from ganeti_steward.plugins.maintenance.engine.tasks import MOST_REPEATS, Planner
-from ganeti_steward.plugins.model.incident import Submission
+from ganeti_steward.plugins.model.incident import Maintenance, Submission
 from ganeti_steward.plugins.model.orphan import OrphanJob
 from ganeti_steward.plugins.model.storage import NodeStorage
-from ganeti_steward.plugins.model.task import Task, Wait
-from ganeti_steward.plugins.model.world import Reported, Silent, Watcher, World
+from ganeti_steward.plugins.model.task import MASTER_FAILOVER, Task, Wait
+from ganeti_steward.plugins.model.world import Reported, Silent, Succession, Watcher, World
 
 
 @pytest.fixture
@@ -350,6 +354,68 @@ def test_a_command_goes_to_the_agent_of_the_node(fakes: Fakes) -> None:
     deciding(fakes, starting(A, command="fix")).rounds().round()
     assert fakes.done("command") == [("command", ("n1", "fix"))]
     assert fakes.done("submit") == []
+
+
+HANDOVER: Final = Submission(
+    "submission-of-n1", MASTER_FAILOVER, ("n1", "n2"), (), NOW, command=MASTER_FAILOVER
+)
+HANDED: Final = A._replace(open=(HANDOVER,), maintenance=Maintenance("refuse", with_master=True))
+
+
+def test_the_agent_of_the_candidate_is_requested_after_the_record(fakes: Fakes) -> None:
+    task = Task(
+        MASTER_FAILOVER, frozenset({"n1", "n2"}), frozenset(), "why", command=MASTER_FAILOVER
+    )
+    started = Started(A.uuid, HANDOVER.id, task)
+    deciding(fakes, Decision(records=(HANDED,), started=(started,))).rounds().round()
+    wanted = json.dumps({"maintenance": A.uuid, "master": "n1"}, separators=(",", ":"))
+    assert fakes.done("take over") == [("take over", ("n2", wanted))]
+    names = [call.what for call in fakes.calls]
+    assert names.index("write") < names.index("take over")
+
+
+def test_jobs_that_came_since_the_reading_keep_the_master(fakes: Fakes) -> None:
+    """The intent is taken back: nothing was requested."""
+    task = Task(
+        MASTER_FAILOVER, frozenset({"n1", "n2"}), frozenset(), "why", command=MASTER_FAILOVER
+    )
+    started = Started(A.uuid, HANDOVER.id, task)
+    fakes.meanwhile = {"write": lambda: fakes.open_jobs.append(18)}
+    rounds = deciding(fakes, Decision(records=(HANDED,), started=(started,))).rounds()
+    outcome = rounds.round()
+    assert fakes.done("take over") == []
+    assert "jobs have come meanwhile: 18; held: why" in [one.sentence for one in outcome.held]
+    assert fakes.stored[A.uuid].open == ()
+
+
+def test_nothing_is_recorded_while_another_node_becomes_the_master(fakes: Fakes) -> None:
+    """What the old master writes then could overwrite what the new one writes; until the answer is
+    known, or five minutes have passed."""
+    fakes.stored = {A.uuid: HANDED, B.uuid: B}
+    change = Decision(records=(B._replace(note="changed"),))
+    rounds = deciding(fakes, *[change] * 4).rounds()
+    outcome = rounds.round()
+    assert fakes.done("write") == []
+    assert "nothing is submitted or recorded: n2 was requested" in outcome.held[-1].sentence
+    fakes.results = {HANDOVER.id: CommandResult(False, "no connection", NOT_KNOWN)}
+    rounds.round()
+    assert fakes.done("write") == []
+    fakes.results = {HANDOVER.id: CommandResult(False, "exit status 1")}
+    rounds.round()
+    assert fakes.done("write") != []
+
+
+def test_who_may_become_the_master_is_read_only_where_that_is_wanted(fakes: Fakes) -> None:
+    """Each candidate is queried, and waited for."""
+    current = frozenset({"192.0.2.2"})
+    rounds = fakes.rounds(current_candidates=lambda: current)
+    fakes.open_jobs = [17]
+    rounds.round()
+    assert fakes.inputs[-1].world.succession is None
+    fakes.stored = {A.uuid: HANDED._replace(open=())}
+    rounds.round()
+    found = fakes.inputs[-1].world.succession
+    assert found == Succession(current, (17,))
 
 
 def test_the_results_of_open_commands_go_to_the_step(fakes: Fakes) -> None:

@@ -293,6 +293,47 @@ def test_without_a_thread_nothing_is_sent(key: KeyFile, monkeypatch: pytest.Monk
     assert requested == []
 
 
+WANTED = canonical({"master": "node9.lab", "maintenance": "m1"})
+
+
+def take_over(one: AgentClient) -> CommandEnd:
+    return one.take_over(UUID, WANTED, 60, ONCE)
+
+
+def test_a_node_is_made_the_master(key: KeyFile) -> None:
+    """The request has a purpose of its own: a repair command cannot be made of it."""
+    given = list[dict[str, Any]]()
+
+    def note(call: dict[str, Any]) -> tuple[int, bytes]:
+        given.append(call)
+        content = {"purpose": "repair-state", "node": call["node"], "id": call["id"]}
+        content |= {"state": "ended", "command": call["command"], "started": 5}
+        content |= {"status": 0, "output": "done", "fault": ""}
+        return 200, sign(KEY, json.dumps(content), call["rsalt"])
+
+    with liar(key, repairs(note)) as one:
+        assert take_over(one) == CommandEnd(0, "done", "")
+    (call,) = given
+    assert (call["purpose"], call["command"]) == ("master-failover", "master-failover")
+    assert call["diagnose"] == {"master": "node9.lab", "maintenance": "m1"}
+
+
+def test_only_a_signed_refusal_is_one(key: KeyFile) -> None:
+    """Any machine on the way can answer 403 to a request that has gone out."""
+    with (
+        liar(key, repaired(started=0, status=None, fault="it was not run: late")) as one,
+        pytest.raises(AgentRefused, match="it was not run: late"),
+    ):
+        take_over(one)
+    with (
+        liar(key, repairs(lambda _: (403, b"refused\n"))) as one,
+        pytest.raises(OutcomeUnknown, match="whether master-failover was run is not known"),
+    ):
+        take_over(one)
+    with liar(key, lambda *_: (403, b"refused\n")) as one, pytest.raises(AgentRefused):
+        take_over(one)
+
+
 @pytest.mark.parametrize("path", ["/1/repair/nonce", "/1/repair"])
 def test_a_refusal(key: KeyFile, path: str) -> None:
     def lie(requested: str, _: bytes) -> tuple[int, bytes]:
@@ -356,6 +397,26 @@ def test_the_clock_of_the_node(
         assert one.ahead is None
         one.report(900)
         assert one.ahead == ahead
+
+
+def test_the_real_agent_may_become_the_master(tmp_path: Path) -> None:
+    """It reports the permission, and refuses here, where no cluster is."""
+    with running(tmp_path, settings="master-failover = true") as agent:
+        agent.write_report()
+        one, now = agent.client(), int(time.time())
+        content = one.report(900)
+        assert content["master_failover"] is True
+        with pytest.raises(AgentRefused, match="it was not run: "):
+            one.take_over(content["node"], WANTED, 60, ("id-1", now))
+        with pytest.raises(AgentRefused, match="see the agent's log"):
+            one.repair(content["node"], COMMAND, REQUESTED, 60, ("id-2", now))
+    with running(tmp_path, settings="repair = true") as agent:
+        agent.write_report()
+        one = agent.client()
+        content = one.report(900)
+        assert "master_failover" not in content
+        with pytest.raises(AgentRefused, match=r"not permitted here \(agent.master-failover\)"):
+            one.take_over(content["node"], WANTED, 60, ("id-3", int(time.time())))
 
 
 @needs_root

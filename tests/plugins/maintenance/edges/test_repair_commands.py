@@ -35,6 +35,7 @@ from ganeti_steward.plugins.maintenance.edges.poll import Target
 from ganeti_steward.plugins.maintenance.engine.decision import (
     NEVER_CAME,
     NOT_KNOWN,
+    REFUSED,
     UNCERTAIN,
     CommandResult,
 )
@@ -121,6 +122,16 @@ def test_a_result_is_kept() -> None:
     command = SubmittedCommand("s1", COMMAND, AT, NODE)
     assert fake.calls == [(command, ORIGINAL)]
     assert fake.questions == []
+
+
+def test_a_node_that_certainly_does_not_become_the_master() -> None:
+    """A refusal of a repair command is its end; here another node may be requested."""
+    fake = Fake(AgentRefused("it was not run: late"))
+    fake.runner.start("s1", NODE, "master-failover", b"{}", takes_over=True)
+    fake.may_end.set()
+    assert fake.woken.wait(300)
+    assert fake.known()["s1"] == CommandResult(False, "it was not run: late", REFUSED)
+    assert Fake(AgentRefused("refused")).result() == CommandResult(False, "refused")
 
 
 @pytest.mark.parametrize(

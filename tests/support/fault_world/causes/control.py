@@ -58,8 +58,13 @@ def master_failover(world: World, fault: Fault) -> None:
     candidates = [row["name"] for row in ganeti.nodes if row["master_candidate"]]
     new = fault.subject
     away = ganeti.off | world.isolated
-    if new == ganeti.master or new not in candidates or new in away:
-        return
+    if new != ganeti.master and new in candidates and new not in away:
+        fail_over(world, new)
+
+
+def fail_over(world: World, new: str) -> None:
+    """A node becomes the master; what it runs for that ends 5 s before luxid answers there."""
+    ganeti = world.ganeti
     for row in ganeti.nodes:
         row["master"] = row["name"] == new
     ganeti.info["master"] = new

@@ -157,9 +157,14 @@ def record_edited(world: World, fault: Fault) -> None:
 def maintenance_requested(world: World, fault: Fault) -> None:
     """A person requests the maintenance of a node, and may reboot it once it is ready."""
     node, now = _node(world, fault.subject), world.clock_of(world.ganeti.master)
-    if node is None or node["master"] or node["offline"] or _maintained(world, node["name"]):
-        return
     request = _request(fault.detail, world.clock.now - int(fault.at * SECOND))
+    if node is None or node["offline"] or _maintained(world, node["name"]):
+        return
+    if node["master"] and not request.with_master:
+        return
+    if "permitted" in fault.detail.split(","):
+        world.ganeti.takes_over.update(row["name"] for row in world.ganeti.nodes)
+        world.ganeti.takeover_may_fail = True
     uuid = str(uuid5(NAMESPACE_DNS, f"maintenance of {node['name']} at {fault.at}"))
     incident = Incident(
         uuid,
@@ -193,7 +198,8 @@ def _request(detail: str, start: int) -> Maintenance:
     choice, *words = detail.split(",")
     pairs = (word.partition(":") for word in words)
     named = {name: rest for name, colon, rest in pairs if colon and name in _NAMED}
-    work = [word for word in words if word != "full" and word.partition(":")[0] not in _NAMED]
+    flags = ("full", "with-master", "permitted")
+    work = [word for word in words if word not in flags and word.partition(":")[0] not in _NAMED]
     return Maintenance(
         choice,
         work=work[0] if work else BY_ADMIN,
@@ -204,6 +210,7 @@ def _request(detail: str, start: int) -> Maintenance:
         expected=int(named.get("takes", 0)),
         master_before=named.get(MASTER_BEFORE, ""),
         master_after=named.get(MASTER_AFTER, ""),
+        with_master="with-master" in words,
     )
 
 

@@ -20,6 +20,7 @@ from fault_world.checks.reboots import Reboots
 from fault_world.checks.reported import Reports
 from fault_world.checks.results import Results
 from fault_world.checks.seen import Seen, both, seen
+from fault_world.checks.take_overs import TakeOvers
 from fault_world.checks.texts import is_stamped, record_of, shown, texts
 from fault_world.clock import SECOND
 from ganeti_steward.plugins.maintenance.daemon.parts import Round
@@ -54,6 +55,7 @@ class Checks:
         self.foreign = Foreign(world, self.require)
         self.reboots = Reboots(world, self.require)
         self.around = Around(world, self.require)
+        self.take_overs = TakeOvers(world, self.require)
         self.canceled = Canceled(world, self.require)
         self.waits = Waits(world, self.require)
         self.begun, self.results = Begun(world, self.require), Results(world, self.require)

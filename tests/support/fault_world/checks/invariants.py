@@ -39,6 +39,8 @@ INVARIANTS: Final[Mapping[str, str]] = {
     "known boot id is back only after a reboot, or by a person's word.",
     "remembered": "What is drained, shut down or moved away for maintenance has a tag. A node that "
     "was a master candidate is one again when it is taken back.",
+    "handed-over": "For a maintenance of the master one agent at most makes its node the master: a "
+    "candidate in service, while no job goes on.",
     "around": "The command before a maintenance ends well before anything is done, the one after "
     "it before the node is taken back. Neither runs again after that.",
     "deadline": "No maintenance begins that is expected to end after its deadline.",

@@ -51,7 +51,8 @@ _DETAILS: Final[Mapping[str, str]] = {
     "after a comma each: power or command:reboot (what reboots the node), before:NAME and "
     "after:NAME (commands around that), the same with master- (of the master), by:SECONDS and "
     "takes:SECONDS (its deadline after the start, and how long it is expected to take), full "
-    "(copies of disks leave as well)",
+    "(copies of disks leave as well), with-master (a candidate may be made the master for it), "
+    "permitted (by all agents)",
     "plugin-fails": f"what it does wrong: {', '.join(PLUGIN_FAULTS)}",
     "master-left-behind": "cut-off, agents-only or reached: what the old master reaches",
     "tag-set": "a tag; one that ends with a colon gets the uuid of each incident of the node",
@@ -125,6 +126,11 @@ def _copy_lost(world: World, fault: Fault) -> None:
         data.broken.add(fault.detail)
 
 
+def _permits_takeover(world: World, fault: Fault) -> None:
+    """The agent of a node may make it the master: agent.master-failover = true."""
+    world.ganeti.takes_over.add(fault.subject)
+
+
 def _gets_power(world: World, fault: Fault) -> None:
     """A node that was off is switched on."""
     world.ganeti.power_on(fault.subject)
@@ -179,6 +185,7 @@ def _volume_replaced(world: World, fault: Fault) -> None:
 _MORE: Final[Mapping[str, EventKind]] = {
     "reports": EventKind(_reports, NODE, "a status"),
     "recovers": EventKind(_recovers, NODE),
+    "permits-takeover": EventKind(_permits_takeover, NODE),
     "gets-power": EventKind(_gets_power, NODE),
     "node-tagged": EventKind(_node_tagged, NODE, "a tag; UUID in it is that of the node"),
     "tag-removed": EventKind(_tag_removed, NODE, "a tag, or with a colon its beginning"),
@@ -197,7 +204,7 @@ _MORE: Final[Mapping[str, EventKind]] = {
     "queue-drained": EventKind(_queue_drained, lasts=True),
     "rule-copied": EventKind(_rule_copied),
     "jobs-held": EventKind(_jobs_held, "", f"one of {', '.join(HELD)}", lasts=True),
-    "commands-end": EventKind(control.lasting, "", "succeed, fail or hang", lasts=True),
+    "commands-end": EventKind(control.lasting, "", "succeed, fail, hang or refuse", lasts=True),
 }
 
 #: What happens in histories only.

@@ -32,7 +32,7 @@ _CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
     "falls-ill": (*STATUSES, "changing"),
     "reports": tuple(STATUSES),
     "wrong-reports": ("lost", "old", "forged"),
-    "commands-end": ("succeed", "fail", "hang"),
+    "commands-end": ("succeed", "fail", "hang", "refuse"),
     "jobs-held": HELD,
     "plugin-fails": PLUGIN_FAULTS,
     "master-left-behind": ("cut-off", "agents-only", "reached"),
