@@ -182,6 +182,10 @@ STORIES: Final[Mapping[str, Sequence[Event]]] = {
         Event("surprise", (0, 0), "", 1800, "silent-once-recorded"),
         Event("falls-ill", (0, 0), NODE, 100, "live-repair"),
     ),
+    "the master is maintained": (
+        Event("locks-held", (0, 0), COPIES, 300),
+        Event("maintenance-requested", (0, 60), MASTER, 60, "stop,with-master,permitted"),
+    ),
     "maintained with its peer": (
         Event("maintenance-requested", (0, 60), NODE, 600, "stop"),
         Event("maintenance-requested", (0, 60), PEER, 600, "stop"),
