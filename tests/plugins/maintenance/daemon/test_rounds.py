@@ -357,16 +357,27 @@ def test_a_command_goes_to_the_agent_of_the_node(fakes: Fakes) -> None:
 
 
 HANDOVER: Final = Submission(
-    "submission-of-n1", MASTER_FAILOVER, ("n1", "n2"), (), NOW, command=MASTER_FAILOVER
+    "submission-of-n1",
+    MASTER_FAILOVER,
+    ("n1", "n2"),
+    (),
+    NOW,
+    command=MASTER_FAILOVER,
+    agent="n2",
+)
+TAKE_OVER: Final = Task(
+    MASTER_FAILOVER,
+    frozenset({"n1", "n2"}),
+    frozenset(),
+    "why",
+    command=MASTER_FAILOVER,
+    agent="n2",
 )
 HANDED: Final = A._replace(open=(HANDOVER,), maintenance=Maintenance("refuse", with_master=True))
 
 
 def test_the_agent_of_the_candidate_is_requested_after_the_record(fakes: Fakes) -> None:
-    task = Task(
-        MASTER_FAILOVER, frozenset({"n1", "n2"}), frozenset(), "why", command=MASTER_FAILOVER
-    )
-    started = Started(A.uuid, HANDOVER.id, task)
+    started = Started(A.uuid, HANDOVER.id, TAKE_OVER)
     deciding(fakes, Decision(records=(HANDED,), started=(started,))).rounds().round()
     wanted = json.dumps({"maintenance": A.uuid, "master": "n1"}, separators=(",", ":"))
     assert fakes.done("take over") == [("take over", ("n2", wanted))]
@@ -376,10 +387,7 @@ def test_the_agent_of_the_candidate_is_requested_after_the_record(fakes: Fakes) 
 
 def test_jobs_that_came_since_the_reading_keep_the_master(fakes: Fakes) -> None:
     """The intent is taken back: nothing was requested."""
-    task = Task(
-        MASTER_FAILOVER, frozenset({"n1", "n2"}), frozenset(), "why", command=MASTER_FAILOVER
-    )
-    started = Started(A.uuid, HANDOVER.id, task)
+    started = Started(A.uuid, HANDOVER.id, TAKE_OVER)
     fakes.meanwhile = {"write": lambda: fakes.open_jobs.append(18)}
     rounds = deciding(fakes, Decision(records=(HANDED,), started=(started,))).rounds()
     outcome = rounds.round()
