@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ganeti_steward.core import hookimpl
+from ganeti_steward.core.json_reader import counted
 from ganeti_steward.core.model.cluster import Instance
 from ganeti_steward.core.model.context import Context
 from ganeti_steward.core.model.opcodes import Operation
@@ -258,7 +259,8 @@ def _ready(case: MaintenanceCase) -> task.Plan:
     if case.request.work != works.BY_ADMIN:
         return _work(case)
     copies = len(case.mirrored)
-    one_copy = f"; {copies} instances have one copy only while it is away" if copies else ""
+    have = f"{counted(copies, 'instance')} {'has' if copies == 1 else 'have'}"
+    one_copy = f"; {have} one copy only while it is away" if copies else ""
     return task.Wait(
         f"{case.name} is ready: nothing runs on it{one_copy}; when the work is over: gnt-steward "
         f"maintenance done {case.name}",

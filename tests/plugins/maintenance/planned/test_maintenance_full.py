@@ -114,7 +114,7 @@ def test_a_copy_that_is_excluded_stays() -> None:
     found = cluster.request("node2", full=True)
     cluster.run()
     assert on(cluster, "node2") == ["tagged"]
-    assert "1 instances have one copy only" in waits(cluster, found)
+    assert "1 instance has one copy only" in waits(cluster, found)
 
 
 def test_a_copy_that_fails_ends_it() -> None:
