@@ -241,6 +241,7 @@ class World:
         self.narrate("nothing goes wrong any more")
         self.faults.active.clear()
         self.isolated.clear()
+        self.cut_paths.clear()
         self.reaches_agents.clear()
         self.old_luxids.clear()
         self.ahead.clear()
