@@ -52,7 +52,7 @@ _log = logging.getLogger(__name__)
 
 
 class Repair(NamedTuple):
-    """A command that is to be run: of the whitelist, or a program with arguments."""
+    """A command to run: one of the whitelist, or a program with arguments."""
 
     command: str
     directory: str

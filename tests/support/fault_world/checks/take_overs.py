@@ -28,11 +28,11 @@ class TakeOvers:
         """A daemon requests that a node becomes the master."""
         uuid, ganeti = json.loads(wanted)["maintenance"], self._world.ganeti
         before = self._run.get(uuid, "")
-        text = f"{node} is to be the master for {uuid}"
+        text = f"{node} was requested to become the master for {uuid}"
         self._require("handed-over", not before, f"{text} after {before} was")
         row = ganeti.node(node)
         fit = row["master_candidate"] and not (row["offline"] or row["drained"])
-        self._require("handed-over", fit, f"{text}, and it is no candidate in service")
+        self._require("handed-over", fit, f"{text}, and it is not a candidate in service")
         # Those that others submit while the daemon decides are not known to it.
         read_at = daemon.read_at or self._world.clock.now
         going = [
