@@ -19,6 +19,8 @@ class Pace(NamedTuple):
     """of a failover, or of shutting an instance down and starting it again"""
     set_up_seconds: float = 15
     """of a migration, or of a copy of disks, beside what it copies"""
+    short_seconds: float = 3
+    """of any other operation, such as setting a tag"""
     at_once: int = 4
     """instances of one node that move at the same time"""
 

@@ -8,6 +8,7 @@ from typing import Final
 from ganeti_steward.core.model import opcodes
 
 SET_NODE_PARAMS: Final = "OP_NODE_SET_PARAMS"
+ACTIVATE_DISKS: Final = "OP_INSTANCE_ACTIVATE_DISKS"
 
 
 def clean_up(instance: str) -> opcodes.Operation:
@@ -21,7 +22,7 @@ def activate_disks(instance: str, *, wait_for_sync: bool = False) -> opcodes.Ope
     ``wait_for_sync``: it fails unless they are in sync at its end.
     """
     return {
-        "OP_ID": "OP_INSTANCE_ACTIVATE_DISKS",
+        "OP_ID": ACTIVATE_DISKS,
         "instance_name": instance,
         "wait_for_sync": wait_for_sync,
     }

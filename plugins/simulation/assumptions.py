@@ -58,7 +58,7 @@ class Assumptions(NamedTuple):
     """while an instance is down in a failover"""
     set_up_seconds: float = _PACE.set_up_seconds
     """of a migration, or of a copy of disks, beside what it copies"""
-    short_seconds: float = 3
+    short_seconds: float = _PACE.short_seconds
     """of any other operation"""
     roll_days: float = 0
     """from one roll of planned maintenance over all nodes to the next; 0: there is none"""

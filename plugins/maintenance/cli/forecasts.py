@@ -114,6 +114,7 @@ def forecast_of(
         migrated_per_second=pace.migrated_per_second,
         failover_seconds=pace.failover_seconds,
         set_up_seconds=pace.set_up_seconds,
+        short_seconds=pace.short_seconds,
     )
     with progress("playing the daemon's rounds"):
         found: Forecast = engine.forecast(world, configuration(MAINTENANCE), assumed, incidents)

@@ -4,17 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
-from statistics import median
+from statistics import mean, median
 from typing import Any, Final, NamedTuple
 
 from ganeti_steward.allocators.rolling.pace import Pace
 from ganeti_steward.core.json_reader import counted
 from ganeti_steward.core.model.cluster import Cluster
 from ganeti_steward.core.model.job_state import SUCCESS
-from ganeti_steward.core.model.opcodes import FAILOVER, MIGRATE, REPLACE_DISKS
+from ganeti_steward.core.model.opcodes import (
+    FAILOVER,
+    MIGRATE,
+    REMOVE_TAGS,
+    REPLACE_DISKS,
+    SET_TAGS,
+)
+from ganeti_steward.plugins.model.operations import ACTIVATE_DISKS, SET_NODE_PARAMS
 
 #: Fields of luxid's jobs that `learned` reads.
 FIELDS: Final = ("ops", "opstatus", "opexec", "opend")
+_MOVES: Final = (MIGRATE, REPLACE_DISKS, FAILOVER)
+#: What the daemon does beside them.
+_SHORT: Final = (SET_TAGS, REMOVE_TAGS, SET_NODE_PARAMS, ACTIVATE_DISKS)
 #: Pairs of jobs of different sizes from which a speed is taken; with fewer the usual one is.
 _PAIRS: Final = 10
 #: Two sizes are different from this ratio on.
@@ -52,7 +62,10 @@ class Learned(NamedTuple):
             f"{getattr(pace, field):g} {text} ({self._basis(field, number, kind)})"
             for field, (text, number, kind) in kinds.items()
         ]
-        return f"{', '.join(rates)}, {pace.set_up_seconds:g} s for each move beside what it copies"
+        return (
+            f"{', '.join(rates)}, {pace.set_up_seconds:g} s for each move beside what it copies, "
+            f"{pace.short_seconds:g} s for any other operation"
+        )
 
     def _basis(self, field: str, number: int, kind: str) -> str:
         if field in self.given:
@@ -65,11 +78,13 @@ def learned(rows: Iterable[Mapping[str, Any]], cluster: Cluster, usual: Pace) ->
 
     An instance is taken to have had the memory and disks then that it has now.
     """
-    found: dict[str, list[Sample]] = {MIGRATE: [], REPLACE_DISKS: [], FAILOVER: []}
+    found: dict[str, list[Sample]] = {kind: [] for kind in (*_MOVES, *_SHORT)}
     for row in rows:
         for kind, sample in _samples(row, cluster):
             found[kind].append(sample)
-    migrations, copies, failovers = (found[kind] for kind in (MIGRATE, REPLACE_DISKS, FAILOVER))
+    migrations, copies, failovers = (found[kind] for kind in _MOVES)
+    # A tag is set more often and faster than a node is drained: each kind has the same weight.
+    short = [median(one.seconds for one in found[kind]) for kind in _SHORT if found[kind]]
     migrated = _speed(migrations, usual.migrated_per_second)
     copied = _speed(copies, usual.copied_per_second)
     set_up = usual.set_up_seconds
@@ -83,6 +98,7 @@ def learned(rows: Iterable[Mapping[str, Any]], cluster: Cluster, usual: Pace) ->
         copied_per_second=_rounded(copied),
         failover_seconds=_rounded(failover),
         set_up_seconds=_rounded(set_up),
+        short_seconds=_rounded(mean(short)) if short else usual.short_seconds,
     )
     return Learned(pace, len(migrations), len(copies), len(failovers))
 
@@ -95,15 +111,16 @@ def _samples(row: Mapping[str, Any], cluster: Cluster) -> Iterator[tuple[str, Sa
     columns = (row[field] or () for field in FIELDS)
     for operation, status, begun, ended in zip(*columns, strict=False):
         kind, name = operation.get("OP_ID"), operation.get("instance_name")
-        if kind not in (MIGRATE, REPLACE_DISKS, FAILOVER) or status != SUCCESS:
+        if not (begun and ended) or status != SUCCESS:
             continue
-        if not (begun and ended) or name not in cluster.instance_index:
-            continue
-        one = cluster.instances[cluster.instance_index[name]]
         seconds = _time(ended) - _time(begun)
-        if seconds > 0:
-            size = one.disk_space if kind == REPLACE_DISKS else one.memory
-            yield kind, Sample(size, seconds)
+        if seconds <= 0:
+            continue
+        if kind in _SHORT:
+            yield kind, Sample(0, seconds)
+        elif kind in _MOVES and name in cluster.instance_index:
+            one = cluster.instances[cluster.instance_index[name]]
+            yield kind, Sample(one.disk_space if kind == REPLACE_DISKS else one.memory, seconds)
 
 
 def _time(value: Sequence[int]) -> float:

@@ -20,6 +20,7 @@ def cluster() -> Cluster:
 
 
 def job(kind: str, name: str, seconds: float, status: str = "success") -> dict[str, Any]:
+    """A tag is set in 1 s, then the operation runs."""
     end = 100 + seconds
     return {
         "ops": [{"OP_ID": "OP_TAGS_SET"}, {"OP_ID": kind, "instance_name": name}],
@@ -52,6 +53,14 @@ def test_failovers_and_copies() -> None:
     assert (found.pace.failover_seconds, found.copies) == (30, 1)
 
 
+def test_each_kind_of_short_operation_has_the_same_weight() -> None:
+    """Tags are set in 1 s, ten times as often as a node is drained, which takes 4 s."""
+    rows = [job(MIGRATE, "i1", 20)] * 10 + [job("OP_NODE_SET_PARAMS", "", 4)]
+    found = learned(rows, cluster(), Pace())
+    assert found.pace.short_seconds == 2.5
+    assert found.sentence.endswith("2.5 s for any other operation")
+
+
 def test_what_shows_nothing() -> None:
     """A job that failed, of an instance that is gone, without times, or of other operations."""
     rows = [
@@ -62,4 +71,6 @@ def test_what_shows_nothing() -> None:
         {**job(MIGRATE, "i1", 50), "opend": None},
         job(MIGRATE, "i1", 0),
     ]
-    assert learned(rows, cluster(), Pace()) == (Pace(), 0, 0, 0, ())
+    tagged = Pace(short_seconds=1)
+    assert learned(rows, cluster(), Pace()) == (tagged, 0, 0, 0, ())
+    assert learned([], cluster(), Pace()) == (Pace(), 0, 0, 0, ())
