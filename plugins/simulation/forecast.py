@@ -124,7 +124,7 @@ class _Played(Simulation):
 
     def play(self) -> Forecast:
         """Run until all incidents have ended, or nothing more is to be expected."""
-        self._wake(0)
+        self._wake(self._next_round_in)
         rounds = 0
         try:
             while (at := self._next()) is not None and at - self._begin < _LONGEST:
@@ -170,7 +170,12 @@ class _Played(Simulation):
     def _done(self, one: Incident) -> None:
         tags = self.cluster.nodes[one.node_name].tags
         self.cluster.set_tags("node", one.node_name, {*tags, one.done_tag})
-        self._news()
+        self._wake(self._next_round_in)
+
+    @property
+    def _next_round_in(self) -> float:
+        """s until the daemon sees what a person has done: half of its interval on average"""
+        return self._settings.round_interval / 2
 
     def _follow(self, outcome: Round) -> None:
         self._quiet += 1

@@ -20,6 +20,7 @@ from ganeti_steward.core.model.opcodes import (
 )
 from ganeti_steward.plugins.model.operations import ACTIVATE_DISKS, SET_NODE_PARAMS
 
+_COLUMNS: Final = ("ops", "opstatus", "opexec", "opend")
 #: Fields of luxid's jobs that `learned` reads.
 FIELDS: Final = ("ops", "opstatus", "opexec", "opend")
 _MOVES: Final = (MIGRATE, REPLACE_DISKS, FAILOVER)
@@ -108,16 +109,20 @@ def _rounded(value: float) -> float:
 
 
 def _samples(row: Mapping[str, Any], cluster: Cluster) -> Iterator[tuple[str, Sample]]:
-    columns = (row[field] or () for field in FIELDS)
+    columns = (row[field] or () for field in _COLUMNS)
+    submitted = row["received_ts"]
     for operation, status, begun, ended in zip(*columns, strict=False):
         kind, name = operation.get("OP_ID"), operation.get("instance_name")
         if not (begun and ended) or status != SUCCESS:
             continue
         seconds = _time(ended) - _time(begun)
+        # The first operation has the time that the job has waited in the queue.
+        waited = _time(begun) - _time(submitted) if submitted else 0
+        submitted = None
         if seconds <= 0:
             continue
         if kind in _SHORT:
-            yield kind, Sample(0, seconds)
+            yield kind, Sample(0, seconds + waited)
         elif kind in _MOVES and name in cluster.instance_index:
             one = cluster.instances[cluster.instance_index[name]]
             yield kind, Sample(one.disk_space if kind == REPLACE_DISKS else one.memory, seconds)

@@ -20,11 +20,12 @@ def cluster() -> Cluster:
 
 
 def job(kind: str, name: str, seconds: float, status: str = "success") -> dict[str, Any]:
-    """A tag is set in 1 s, then the operation runs."""
+    """It waits for 0.5 s, a tag is set in 1 s, then the operation runs."""
     end = 100 + seconds
     return {
         "ops": [{"OP_ID": "OP_TAGS_SET"}, {"OP_ID": kind, "instance_name": name}],
         "opstatus": ["success", status],
+        "received_ts": [98, 500000],
         "opexec": [[99, 0], [100, 0]],
         "opend": [[100, 0], [int(end), round(end % 1 * 10**6)]],
     }
@@ -54,11 +55,11 @@ def test_failovers_and_copies() -> None:
 
 
 def test_each_kind_of_short_operation_has_the_same_weight() -> None:
-    """Tags are set in 1 s, ten times as often as a node is drained, which takes 4 s."""
+    """Tags are set in 1.5 s, ten times as often as a node is drained, which takes 4 s."""
     rows = [job(MIGRATE, "i1", 20)] * 10 + [job("OP_NODE_SET_PARAMS", "", 4)]
     found = learned(rows, cluster(), Pace())
-    assert found.pace.short_seconds == 2.5
-    assert found.sentence.endswith("2.5 s for any other operation")
+    assert found.pace.short_seconds == 2.75
+    assert found.sentence.endswith("2.75 s for any other operation")
 
 
 def test_what_shows_nothing() -> None:
@@ -71,6 +72,6 @@ def test_what_shows_nothing() -> None:
         {**job(MIGRATE, "i1", 50), "opend": None},
         job(MIGRATE, "i1", 0),
     ]
-    tagged = Pace(short_seconds=1)
+    tagged = Pace(short_seconds=1.5)
     assert learned(rows, cluster(), Pace()) == (tagged, 0, 0, 0, ())
     assert learned([], cluster(), Pace()) == (Pace(), 0, 0, 0, ())

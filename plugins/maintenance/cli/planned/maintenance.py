@@ -214,12 +214,19 @@ def _request(options: argparse.Namespace) -> int:
     if options.dry_run or options.by:
         active = [one.incident for one in known if one.incident.active]
         roll, found, rates = _forecast(options, cluster, names, active, reported)
+        tables.print_notes(_of_others(active, names))
         if options.dry_run:
             forecasts.print_forecast(found, rates, options)
             return EXIT_OK
         expected = found.of_nodes(names).seconds
     _write(options, [cluster.node(name) for one in roll.rounds for name in one.nodes], expected)
     return EXIT_OK
+
+
+def _of_others(active: Sequence[Incident], names: Sequence[str]) -> Iterator[str]:
+    """Maintenance that a forecast has as well; ``names``: the nodes that it is made for."""
+    if others := sorted({one.node_name for one in active} - {*names}):
+        yield f"the forecast includes maintenance that is requested already: {', '.join(others)}"
 
 
 def _write(options: argparse.Namespace, nodes: Sequence[Node], expected: Mapping[str, int]) -> None:

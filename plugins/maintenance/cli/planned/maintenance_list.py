@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import Final
 
 from ganeti_steward.core.commands import tables
 from ganeti_steward.core.commands.cluster_options import add_source_options, read_source
@@ -18,9 +18,6 @@ from ganeti_steward.plugins.maintenance.cli.incident import incident_lines
 from ganeti_steward.plugins.maintenance.cli.planned import requests
 from ganeti_steward.plugins.model.progress import Home, emptied, empties
 from ganeti_steward.plugins.texts import local_time
-
-if TYPE_CHECKING:
-    from ganeti_steward.plugins.maintenance.cli.planned.requests import RequestedMaintenance
 
 #: Seconds between two looks of ``--watch``: each costs luxid a few queries.
 _BETWEEN: Final = 10.0
@@ -39,7 +36,7 @@ def list_options(one: argparse.ArgumentParser) -> None:
         },
         units="Times are local, with the offset from UTC.",
     )
-    text = "print the list each SECONDS (default: 10) until no maintenance is active"
+    text = "print the list each SECONDS (default: 10) until none is active, or only late ones are"
     one.add_argument(
         "--watch", type=_seconds, nargs="?", const=_BETWEEN, metavar="SECONDS", help=text
     )
@@ -71,29 +68,25 @@ def _list(options: argparse.Namespace) -> int:
     return EXIT_OK
 
 
-def follow(
-    look: Callable[[], Iterable[RequestedMaintenance]],
-    seconds: float,
-    sleep: Callable[[float], object],
-) -> None:
-    """Look again each ``seconds``, until no maintenance is active.
+def follow(look: Callable[[], bool], seconds: float, sleep: Callable[[float], object]) -> None:
+    """Look again each ``seconds``, as long as something is expected.
 
-    ``look`` prints the list.  The first look must succeed; a later one that fails is tried again.
-    Raises StewardError.
+    ``look`` prints the list, and returns whether anything is.  The first look must succeed; a later
+    one that fails is tried again.  Raises StewardError.
     """
-    found = look()
-    while any(one.incident.active for one in found):
+    goes_on = look()
+    while goes_on:
         sys.stdout.flush()
         sleep(seconds)
         sys.stdout.write(_CLEAR if understands_codes(sys.stdout) else "\n")
         try:
-            found = look()
+            goes_on = look()
         except StewardError as err:
             tables.print_notes([f"{err}; it is tried again"])
 
 
-def _print(options: argparse.Namespace) -> Sequence[RequestedMaintenance]:
-    """Print the list, with ``--watch`` also how many are over; what is recorded."""
+def _print(options: argparse.Namespace) -> bool:
+    """Print the list, with ``--watch`` also how many are over; whether any is still expected."""
     cluster = read_source(options).cluster
     found = requests.requests_of(live_client(options))
     waits = daemon_waits() if any(one.incident.active for one in found) else {}
@@ -104,7 +97,9 @@ def _print(options: argparse.Namespace) -> Sequence[RequestedMaintenance]:
     if options.watch is not None and not options.json:
         over = sum(not one.incident.active for one in found)
         print(f"{over} of {len(found)} are over at {local_time(now)}")
-    return found
+    active = {one.incident.uuid for one in found if one.incident.active}
+    # What is late waits for a person: it does not begin any more.
+    return any(row["uuid"] in active and row["state"] != requests.LATE for row in rows)
 
 
 def _show(options: argparse.Namespace) -> int:

@@ -21,6 +21,7 @@ from ganeti_steward.core.json_reader import counted
 from ganeti_steward.core.model.requests import EVAC_ALL, NodeEvacuate
 from ganeti_steward.plugins.maintenance.cli import forecasts
 from ganeti_steward.plugins.maintenance.cli.planned import hypervisors, reboots, requests
+from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.texts import local_time
 
 if TYPE_CHECKING:
@@ -290,7 +291,18 @@ def _print(options: argparse.Namespace, roll: Roll, pace: Pace) -> None:
                 "the nodes comes on top"
             )
             width = tables.terminal_width()
-            print(tables.wrapped(text, width).rstrip() if width else text)
+            for line in (text, *_at_once(roll)):
+                print(tables.wrapped(line, width).rstrip() if width else line)
+
+
+def _at_once(roll: Roll) -> Iterator[str]:
+    """That the daemon has more and smaller rounds, where it does."""
+    most = configuration(("maintd",)).section(Maintd).most_nodes
+    if any(len(one.nodes) > most for one in roll.rounds):
+        yield (
+            f"the daemon takes at most {counted(most, 'node')} at once (most-nodes of [maintd]); "
+            f"--at-once {most} prints its rounds"
+        )
 
 
 def _minutes(seconds: float) -> str:

@@ -185,7 +185,9 @@ def test_a_deadline(call: Caller, cluster: Cluster, front: Front, tmp_path: Path
     assert call("roll", "--all", "--by", "2020-01-01 06:00").status == 2
 
 
-def test_a_request_that_would_be_late(call: Caller, cluster: Cluster) -> None:
+def test_a_request_that_would_be_late(
+    call: Caller, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The list and ``wait`` name it, and requests of other nodes do not wait for it."""
     soon = datetime.fromtimestamp(time.time() + 3600)
     by = f"{soon:%Y-%m-%d %H:%M}"
@@ -200,9 +202,13 @@ def test_a_request_that_would_be_late(call: Caller, cluster: Cluster) -> None:
     assert call(*LIST, "state").out == "late\n"
     done = call("wait", "n2")
     assert (done.status, done.out) == (5, "n2: late: requested\n")
+    with monkeypatch.context() as patch:
+        patch.setattr(time, "sleep", lambda seconds: pytest.fail("it waits"))
+        assert "0 of 1 are over" in call("list", "--watch").out
     assert '"deadline"' in call("list", "--json", "-o", "node,deadline").out
     done = call("start", "n4", "--by", by)
     assert done.status == 0, done.err
+    assert "includes maintenance that is requested already: n2.test" in done.err
     cluster.change(found, maintenance=late, status="pending")
     assert call(*LIST, "node,state").out.startswith("n2.test|emptying\n")
 

@@ -6,28 +6,13 @@ import pytest
 
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.plugins.maintenance.cli.planned.maintenance_list import follow
-from ganeti_steward.plugins.maintenance.cli.planned.requests import RequestedMaintenance
-from ganeti_steward.plugins.model.incident import COMPLETED, PENDING, Incident, Maintenance
-
-REQUEST = Maintenance("refuse")
-
-
-def recorded(status: str) -> RequestedMaintenance:
-    incident = Incident("u", "n", "node2", b"{}", "maintenance", status=status, maintenance=REQUEST)
-    return RequestedMaintenance(incident, REQUEST, "valid")
 
 
 def test_it_looks_until_all_have_ended(capsys: pytest.CaptureFixture[str]) -> None:
     """A look that fails later is tried again."""
-    looks = iter(
-        [
-            [recorded(PENDING), recorded(COMPLETED)],
-            StewardError("luxid is stopped"),
-            [recorded(COMPLETED)],
-        ]
-    )
+    looks = iter([True, StewardError("luxid is stopped"), False])
 
-    def look() -> list[RequestedMaintenance]:
+    def look() -> bool:
         found = next(looks)
         if isinstance(found, StewardError):
             raise found
@@ -39,13 +24,13 @@ def test_it_looks_until_all_have_ended(capsys: pytest.CaptureFixture[str]) -> No
     assert "luxid is stopped; it is tried again" in capsys.readouterr().err
 
 
-def test_nothing_is_active(capsys: pytest.CaptureFixture[str]) -> None:
-    follow(list, 7, lambda seconds: pytest.fail("it waits"))
+def test_nothing_is_expected(capsys: pytest.CaptureFixture[str]) -> None:
+    follow(lambda: False, 7, lambda seconds: pytest.fail("it waits"))
     assert capsys.readouterr().out == ""
 
 
 def test_the_first_look_must_succeed() -> None:
-    def look() -> list[RequestedMaintenance]:
+    def look() -> bool:
         raise StewardError("luxid is stopped")
 
     with pytest.raises(StewardError, match="luxid is stopped"):

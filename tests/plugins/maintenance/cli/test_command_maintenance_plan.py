@@ -49,6 +49,14 @@ def test_rounds_and_moves_are_those_of_the_page(call: Call) -> None:
     assert (done.status, shown(done.out)) == (0, True)
 
 
+def test_the_daemon_takes_fewer_nodes_at_once(call: Call, front: Front) -> None:
+    text = "the daemon takes at most 1 node at once (most-nodes of [maintd]); --at-once 1 prints"
+    assert text in call("--all", "--stop").out
+    assert "most-nodes" not in call("--all", "--stop", "--at-once", "1").out
+    front.configure("[maintd]\nmost-nodes = 5\n")
+    assert "most-nodes" not in call("--all", "--stop").out
+
+
 def test_what_is_in_the_way_is_a_note_and_a_status(call: Call) -> None:
     done = call("node4,node5", "--no-headers", "--separator", "|", "-o", "nodes,stopped,moves")
     assert done.status == 1
