@@ -198,12 +198,27 @@ def instance_request(options: InstanceOptions, template: str, source: Source) ->
     if options.group is not None:
         group_named(cluster, options.group)
     nodes = None if options.nodes is None else _nodes(options.nodes, cluster)
+    instance = _instance(options, template, source)
+    _check_volume_groups(instance, source)
     return Allocate(
-        _instance(options, template, source),
+        instance,
         required_nodes=2 if template == "drbd" else 1,
         group_name=options.group,
         restrict_to=nodes,
     )
+
+
+def _check_volume_groups(instance: Instance, source: Source) -> None:
+    """Raise StewardError for one that no node has; where a node's are unknown, any may exist."""
+    known = [node.volume_groups for node in source.cluster.nodes if node.live]
+    groups = [one for one in known if one is not None]
+    missing = sorted({*instance.elsewhere}.difference(*groups))
+    if missing and groups and len(groups) == len(known):
+        found = ", ".join(sorted({name for one in groups for name in one})) or "none"
+        raise StewardError(
+            f"no node has the volume group {quoted(missing[0])} "
+            f"(beside {source.cluster.volume_group} there are: {found})"
+        )
 
 
 def _instance(options: InstanceOptions, template: str, source: Source) -> Instance:

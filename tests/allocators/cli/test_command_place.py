@@ -294,3 +294,19 @@ def test_faults(front: Front, options: tuple[str, ...], fault: str) -> None:
     assert done.out == ""
     assert done.err.startswith("gnt-steward place: ")
     assert fault in done.err
+
+
+@pytest.mark.parametrize("command", ["place", "capacity"])
+def test_a_volume_group_that_no_node_has(front: Front, command: str) -> None:
+    """It may exist where those of a node are unknown; an offline node is ignored."""
+    found = cluster() | {"volume_group": "xenvg"}
+    for node in found["nodes"].values():
+        node["volume_groups"] = {"ssd": {"total": 10**6, "free": 10**6}}
+    first, second, *_ = found["nodes"].values()
+    first |= {"offline": True, "volume_groups": None}
+    call = (command, "-t", "plain", "--disk", "0:size=1g,vg=sdd", "--file")
+    done = front(*call, front.message(found))
+    assert (done.status, done.out) == (1, "")
+    assert "no node has the volume group 'sdd' (beside xenvg there are: ssd)\n" in done.err
+    second["volume_groups"] = None
+    assert "no node has" not in front(*call, front.message(found)).err
