@@ -22,7 +22,7 @@ from ganeti_steward.plugins.model.operations import ACTIVATE_DISKS, SET_NODE_PAR
 
 _COLUMNS: Final = ("ops", "opstatus", "opexec", "opend")
 #: Fields of luxid's jobs that `learned` reads.
-FIELDS: Final = ("ops", "opstatus", "opexec", "opend")
+FIELDS: Final = (*_COLUMNS, "received_ts")
 _MOVES: Final = (MIGRATE, REPLACE_DISKS, FAILOVER)
 #: What the daemon does beside them.
 _SHORT: Final = (SET_TAGS, REMOVE_TAGS, SET_NODE_PARAMS, ACTIVATE_DISKS)

@@ -9,7 +9,7 @@ from worlds import instance, node, world
 from ganeti_steward.allocators.rolling.pace import Pace
 from ganeti_steward.core.model.cluster import Cluster
 from ganeti_steward.core.model.opcodes import FAILOVER, MIGRATE, REPLACE_DISKS
-from ganeti_steward.plugins.maintenance.forecast.rates import learned
+from ganeti_steward.plugins.maintenance.forecast.rates import FIELDS, learned
 
 SIZES = range(1, 9)
 
@@ -22,13 +22,14 @@ def cluster() -> Cluster:
 def job(kind: str, name: str, seconds: float, status: str = "success") -> dict[str, Any]:
     """It waits for 0.5 s, a tag is set in 1 s, then the operation runs."""
     end = 100 + seconds
-    return {
+    row = {
         "ops": [{"OP_ID": "OP_TAGS_SET"}, {"OP_ID": kind, "instance_name": name}],
         "opstatus": ["success", status],
         "received_ts": [98, 500000],
         "opexec": [[99, 0], [100, 0]],
         "opend": [[100, 0], [int(end), round(end % 1 * 10**6)]],
     }
+    return {field: row[field] for field in FIELDS}
 
 
 def test_a_speed_and_what_comes_on_top() -> None:
