@@ -142,7 +142,7 @@ def print_forecast(found: Forecast, rates: Learned, options: argparse.Namespace)
         return
     minutes = options.reboot_minutes
     tables.print_lines(_ends(found))
-    tables.print_lines([f"assumed: {minutes:g} minutes for the work on a node, {rates.sentence}"])
+    tables.print_lines([f"assumed: {minutes:g} min for the work on a node, {rates.sentence}"])
 
 
 def _row(one: Step) -> Mapping[str, tables.Value]:

@@ -154,7 +154,7 @@ def test_a_roll_leaves_out_the_master_and_dry_run_writes_nothing(
     assert "n3.test move           0.0 d2.test:migrate:n2.test\n" not in done.out
     assert "n3.test stop           0.0 p1.test:shutdown\n" in done.out
     assert "\n3 nodes: 3 completed\n" in done.out
-    assert "\nassumed: 10 minutes for the work on a node, 400 MiB of memory a second " in done.out
+    assert "\nassumed: 10 min for the work on a node, 400 MiB of memory a second " in done.out
     assert cluster.rows == []
     assert call("roll", "--all", "--stop", "--no-return").status == 0
     assert sorted(one.node_name for one in cluster.incidents) == ["n2.test", "n3.test", "n4.test"]
