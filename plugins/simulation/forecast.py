@@ -27,7 +27,7 @@ from ganeti_steward.plugins.simulation.assumptions import DAY, SECOND, Assumptio
 from ganeti_steward.plugins.simulation.hardware import REBOOT
 from ganeti_steward.plugins.simulation.jobs import Row
 from ganeti_steward.plugins.simulation.made_cluster import world_of
-from ganeti_steward.plugins.simulation.run import Simulation
+from ganeti_steward.plugins.simulation.run import SEEN_AFTER, Simulation
 
 #: Nothing fails.
 CALM: Final = Assumptions(
@@ -173,9 +173,14 @@ class _Played(Simulation):
         self._wake(self._next_round_in)
 
     @property
+    def _seen_after(self) -> float:
+        # The round of a real daemon begins with a job that reads the disks under maintenance.
+        return SEEN_AFTER + self._assumed.short_seconds
+
+    @property
     def _next_round_in(self) -> float:
-        """s until the daemon sees what a person has done: half of its interval on average"""
-        return self._settings.round_interval / 2
+        """s until the daemon acts on a person's word: half of its interval on average"""
+        return self._settings.round_interval / 2 + self._assumed.short_seconds
 
     def _follow(self, outcome: Round) -> None:
         self._quiet += 1

@@ -33,7 +33,7 @@ from ganeti_steward.plugins.simulation.results import Levels, Measured, Results
 from ganeti_steward.plugins.simulation.rolls import Rolls
 
 #: s after which the daemon has seen that a job has ended.
-_SEEN_AFTER: Final = 2
+SEEN_AFTER: Final = 2
 #: s after which a check of disks has certainly ended.
 _CHECKED: Final = 10
 Progress = Callable[[float], None]
@@ -170,9 +170,14 @@ class Simulation:
         interval = int(self._settings.poll_interval * SECOND)
         self._wake((interval - (self.schedule.now - self._begin) % interval) / SECOND)
 
+    @property
+    def _seen_after(self) -> float:
+        """s until the round after the end of a job has decided"""
+        return SEEN_AFTER
+
     def _job_ended(self, job: Row) -> None:
         self.measured.ended(job)
-        self._wake(_SEEN_AFTER)
+        self._wake(self._seen_after)
 
     def _died(self, node: str) -> None:
         self.measured.died(node)
