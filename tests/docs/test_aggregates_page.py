@@ -137,7 +137,7 @@ def test_example(number: int) -> None:
 
 
 def test_examples_are_there() -> None:
-    assert len(EXAMPLES) == 10
+    assert len(EXAMPLES) == 9
     assert sum(len(list(examples(example))) for example in EXAMPLES) >= 16
 
 
