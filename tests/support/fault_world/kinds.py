@@ -40,6 +40,7 @@ _REQUESTS: Final = (
     "stop,power",
     "refuse,command:reboot",
     "stop,before:silence,after:burn-in",
+    "stop,command:reboot,master-before:silence,master-after:sound",
 )
 _TAGS: Final = (CANCEL_TAG, FENCE_TAG, STOPPED_TAG, OPT_OUT_TAG)
 
