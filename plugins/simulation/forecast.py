@@ -177,6 +177,14 @@ class _Played(Simulation):
         # The round of a real daemon begins with a job that reads the disks under maintenance.
         return SEEN_AFTER + self._assumed.short_seconds
 
+    def _next_after(self, changed: Round) -> float:
+        # Disks are checked again before another node begins.
+        ended = any(
+            one.before and one.before.maintenance and one.after and not one.after.active
+            for one in changed.changes
+        )
+        return super()._next_after(changed) + (self._seen_after if ended else 0)
+
     @property
     def _next_round_in(self) -> float:
         """s until the daemon acts on a person's word: half of its interval on average"""

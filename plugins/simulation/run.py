@@ -153,9 +153,13 @@ class Simulation:
         for observer in self.observers:
             observer(outcome)
         if outcome.changes:
-            self._wake(1)
+            self._wake(self._next_after(outcome))
         elif (at := next_deadline(outcome, self._settings, self.schedule.now)) is not None:
             self._wake((at - self.schedule.now) / SECOND)
+
+    def _next_after(self, changed: Round) -> float:
+        """s from a round that has changed an incident to the next one"""
+        return 1
 
     def _notice(self, outcome: Round) -> None:
         self.operator.notice(outcome.incidents, outcome.held)
