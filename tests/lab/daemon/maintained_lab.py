@@ -6,7 +6,7 @@ import json
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from itertools import takewhile
 from pathlib import Path
@@ -102,9 +102,9 @@ class MaintainedLab(DrbdLab):
         known = json.loads(written(Remembered(began=1, lost=0, commands={})))
         (directory / FILE).write_text(json.dumps(known | {"host": node}))
 
-    def start_agent(self, node: str) -> None:
-        """Start the agent of one node."""
-        self.agents[node] = self._start(node, f"agent-{node}", "agent")
+    def start_agent(self, node: str, *within: str) -> None:
+        """Start the agent of one node; ``within``: a program that limits it, with arguments."""
+        self.agents[node] = self._start(node, f"agent-{node}", "agent", within=within)
 
     def stop_agent(self, node: str) -> None:
         """End the agent of one node."""
@@ -148,11 +148,16 @@ class MaintainedLab(DrbdLab):
             del self.environment["PYTHONPATH"]
             shutil.rmtree(folder)
 
-    def _start(self, node: str, log: str, *arguments: str) -> subprocess.Popen[bytes]:
+    def _start(
+        self, node: str, log: str, *arguments: str, within: Sequence[str] = ()
+    ) -> subprocess.Popen[bytes]:
         out = (self.directory / f"{log}.log").open("ab")
         self.logs.append(out)
         return subprocess.Popen(
-            [str(PROGRAMS / "lab-run"), "-n", node, str(self.programs / "gnt-steward"), *arguments],
+            [
+                *(str(PROGRAMS / "lab-run"), "-n", node, *within),
+                *(str(self.programs / "gnt-steward"), *arguments),
+            ],
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=out,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Final
 
 import pytest
+from paths import ROOT
 
 from ganeti_steward.core.errors import EXIT_NOT_MASTER, StewardError
 
@@ -21,12 +23,19 @@ pytestmark = pytest.mark.thorough
 
 OLD: Final = "node1.lab"
 NEW: Final = "node2.lab"
+#: Ganeti's daemons have users of their own in the lab.
+DROP_IN: Final = "CAP_CHOWN CAP_FOWNER"
 PERMITTING: Final = (NEW, "node3.lab")
 INSTANCES: Final = (
     ("inst1.lab", "drbd", "node1.lab:node2.lab"),
     ("inst2.lab", "ext", "node1.lab"),
     ("inst3.lab", "drbd", "node3.lab:node1.lab"),
 )
+#: What the agent's unit and the drop-in of its page permit.
+UNIT: Final = (ROOT / "contrib/systemd/gnt-steward-agent.service").read_text()
+(PERMITS,) = re.findall(r"^CapabilityBoundingSet=(.*)", UNIT, re.MULTILINE)
+KEPT: Final = [f"+{name.removeprefix('CAP_').lower()}" for name in f"{PERMITS} {DROP_IN}".split()]
+LIMITED: Final = ("setpriv", "--no-new-privs", f"--bounding-set=-all,{','.join(KEPT)}")
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +54,7 @@ def permitted(lab: MaintainedLab, *nodes: str) -> Iterator[None]:
             text = AGENT_SECTIONS.format(directory=state) + more
             (lab.etc(node) / "steward.toml").write_text(text)
             lab.stop_agent(node)
-            lab.start_agent(node)
+            lab.start_agent(node, *LIMITED)
         if more:
             yield
 
