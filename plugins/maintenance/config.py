@@ -88,7 +88,8 @@ class Maintd(NamedTuple):
     windows: Annotated[
         tuple[str, ...],
         kinds.list_of(_WINDOW),
-        'When repairs may start, in local time, such as "Mon-Fri 22:00-06:00"; empty: always.',
+        'When repairs may start, in local time, such as "Mon-Fri 22:00-06:00"; empty: always. '
+        "Dead nodes and checks of disks do not wait for them.",
     ] = ()
     moves_at_once: Annotated[
         int, kinds.whole(1, 100), "Instances of one node that move at the same time."

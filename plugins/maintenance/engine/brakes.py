@@ -265,7 +265,9 @@ def pause(case: BrakeCase) -> Held | None:
 
 
 def window(case: BrakeCase) -> Held | None:
-    """It is outside the maintenance windows."""
+    """It is outside the maintenance windows; instances of a dead node are down until then."""
+    if isinstance(case, RepairCase) and case.incident.action == DEAD:
+        return None
     local = datetime.fromtimestamp(case.world.now // _SECOND, UTC) + timedelta(
         seconds=case.utc_offset
     )

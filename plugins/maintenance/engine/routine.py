@@ -11,7 +11,7 @@ from ganeti_steward.core.model.cluster import Cluster
 from ganeti_steward.core.model.job_state import NOT_STARTED
 from ganeti_steward.core.model.opcodes import REPLACE_DISKS, Job
 from ganeti_steward.plugins.maintenance.config import OBSERVE
-from ganeti_steward.plugins.maintenance.effects import effects_of
+from ganeti_steward.plugins.maintenance.effects import Effects, effects_of
 from ganeti_steward.plugins.maintenance.engine import brakes, effect_brakes
 from ganeti_steward.plugins.maintenance.engine.brake_case import BrakeCase, braked, held_task
 from ganeti_steward.plugins.maintenance.engine.decision import Lasting, RoutineStarted, routine_name
@@ -114,6 +114,11 @@ def _record(case: RoutineCase) -> Held | None:
     return braked(case, "record", f"{'; '.join(faults)}; {held_task(case)}")
 
 
+def _window(case: RoutineCase) -> Held | None:
+    """What only looks, such as a check of disks, needs no window."""
+    return None if case.effects == Effects() else brakes.window(case)
+
+
 #: No task: it uses nothing.
 _NOTHING: Final = Task("", frozenset(), frozenset(), "")
 
@@ -129,14 +134,14 @@ AFTER_PLAN: Final[tuple[Brake, ...]] = (
     _record,
     *effect_brakes.FOR_ROUTINE,
     brakes.pause,
-    brakes.window,
+    _window,
     handing_over,
     brakes.observe,
 )
 #: Those of them that people say by tags, which are read again before a task is handed over.
 WORDS: Final[tuple[Brake, ...]] = (_opt_out, brakes.pause)
 #: Those judged for tags, which say what has been done: also outside the windows.
-FOR_TAGS: Final = tuple(brake for brake in AFTER_PLAN if brake is not brakes.window)
+FOR_TAGS: Final = tuple(brake for brake in AFTER_PLAN if brake is not _window)
 
 
 class Routine:

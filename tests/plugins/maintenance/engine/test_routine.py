@@ -199,6 +199,16 @@ def test_tags_are_set_outside_the_windows() -> None:
     assert names(cluster.round().routine) == ["first cluster"]
 
 
+def test_disks_are_checked_outside_the_windows() -> None:
+    """It changes nothing, and without it copies of a dead node are not known to be in sync."""
+    jobs = [[{"OP_ID": "OP_GROUP_VERIFY_DISKS", "group_name": "default"}]]
+    check = Task("check-disks", frozenset(), frozenset(), "check disks", jobs)
+    closed = ACTING._replace(windows=("Mon 00:00-00:01",))
+    cluster, _ = working(closed, first=[check, task("node2")])
+    assert names(cluster.round().routine) == ["first cluster"]
+    assert set(cluster.held()) == {"window"}
+
+
 def test_in_a_storm_nothing_is_planned() -> None:
     cluster, plans = working(ACTING._replace(storm_share=0.1), first=[task("node4")])
     for name in ("node2", "node3"):
