@@ -73,7 +73,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser,
         {
             "gnt-steward agent": "serve as configured, until a signal ends it",
-            "gnt-steward agent -b 127.0.0.1 -p 1816 --no-mlock -d": "for a try",
+            "gnt-steward agent -b 127.0.0.1 -p 1817 --no-mlock -d": "for a try",
         },
         statuses={
             EXIT_OK: "a signal has ended it",

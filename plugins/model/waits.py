@@ -7,6 +7,11 @@ from typing import Final
 
 from ganeti_steward.plugins.model.task import Held
 
+#: How a command begins that acts on the incident that is held back.
+_OF_INCIDENT: Final = tuple(
+    f"gnt-steward incident {one} {{subject}}" for one in ("show", "cancel", "fence")
+)
+
 _END: Final = "gnt-steward incident cancel {subject} ends it"
 _LOOK: Final = "gnt-steward incident show {subject} says more; " + _END
 _JOBS: Final = "gnt-job list shows the jobs"
@@ -77,4 +82,8 @@ STEPS: Final[Mapping[str, str]] = {
 
 def step_of(held: Held) -> str:
     """What a person can do; empty for a word that no brake of the daemon has."""
-    return STEPS.get(held.brake, "").format(subject=held.subject)
+    parts = STEPS.get(held.brake, "").split("; ")
+    if " " in held.subject:
+        # Routine work, such as "rebalance cluster", has no incident that a command could name.
+        parts = [one for one in parts if not one.startswith(_OF_INCIDENT)]
+    return "; ".join(parts).format(subject=held.subject)

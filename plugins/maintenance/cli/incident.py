@@ -54,7 +54,7 @@ _COLUMNS: Final[Mapping[str, tuple[str, Callable[[_Row], tables.Value]]]] = {
     "uuid": ("UUID", lambda one: one.incident.uuid),
     "node": ("Node", lambda one: one.incident.node_name),
     "action": ("Action", lambda one: one.incident.action),
-    "status": ("Status", lambda one: one.incident.status),
+    "status": ("Status", lambda one: one.incident.state_name),
     "first-seen": ("FirstSeen", lambda one: local_time(one.incident.first_seen)),
     "changed": ("Changed", lambda one: local_time(one.incident.changed)),
     "jobs": ("Jobs", lambda one: [str(job) for job in one.incident.jobs]),
@@ -363,14 +363,13 @@ def incident_lines(
     ``original``: its diagnose object; ``signature``: what is known of that of its record; ``far``:
     how far its node is emptied; ``waits``: what it waits for, a line each.
     """
-    state = f"{incident.status}, acknowledged" if incident.acknowledged else incident.status
     tag = "on the node" if incident.tagged else "not on the node"
     yield f"Incident {incident.uuid}"
     for name, text in (
         ("node", f"{incident.node_name} ({incident.node})"),
         ("action", incident.action),
         ("cause", cause_of(incident) or "-"),
-        ("status", state),
+        ("status", incident.state_name),
         ("note", incident.note),
         ("progress", progress(incident, far) or "-"),
         ("signature", signature),

@@ -56,7 +56,7 @@ class Learned(NamedTuple):
         pace = self.pace
         kinds = {
             "migrated_per_second": ("MiB of memory a second", self.migrations, "migration"),
-            "copied_per_second": ("MiB of disks a second", self.copies, "replacement of disks"),
+            "copied_per_second": ("MiB of disks a second", self.copies, "disk replacement"),
             "failover_seconds": ("s for a failover", self.failovers, "failover"),
         }
         rates = [

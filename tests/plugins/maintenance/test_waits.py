@@ -17,7 +17,7 @@ from ganeti_steward.plugins.maintenance.edges.poll import NOTHING
 from ganeti_steward.plugins.maintenance.edges.served_status import waits_of
 from ganeti_steward.plugins.maintenance.edges.status import Status, held_json, wait_line
 from ganeti_steward.plugins.model.task import Held
-from ganeti_steward.plugins.model.waits import STEPS
+from ganeti_steward.plugins.model.waits import STEPS, step_of
 
 SECOND = 10**9
 
@@ -42,6 +42,13 @@ def test_the_line() -> None:
     lines = waits_of(status)["uuid-1"]
     assert (lines[0], len(lines)) == (wait_line(held), 2)
     assert "what helps" not in lines[1]
+
+
+def test_routine_work_has_no_incident_to_name() -> None:
+    for brake in some(("wait", "attempt", "gate")):
+        text = step_of(Held("rebalance group default", brake, "it is planned"))
+        assert "gnt-steward incident" not in text
+        assert "gnt-steward incident cancel uuid-1" in step_of(Held("uuid-1", brake, ""))
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,10 @@ from ganeti_steward.plugins.maintenance.cli.planned import requests
 
 #: The states in their order; what has passed one of them has reached it.
 _ORDER: Final = ("requested", "emptying", "ready", "working", "returning", "home", "done")
+_READY: Final = "ready"
+_AFTER: Final = _ORDER[_ORDER.index(_READY) + 1 :]
 #: Those that can be waited for.
-REACHABLE: Final = ("ready", "home", "done")
+REACHABLE: Final = (_READY, "home", "done")
 _ENDS: Final = ("done", "failed", "canceled")
 
 #: Exit statuses of its own.
@@ -42,12 +44,13 @@ def wait_options(one: argparse.ArgumentParser) -> None:
         },
         statuses={
             EXIT_TIMEOUT: "the timeout has passed",
-            EXIT_OTHER_END: "the maintenance has ended in another way, or its record is gone",
+            EXIT_OTHER_END: "the maintenance has ended in another way or was ready before, or its "
+            "record is gone",
             EXIT_LATE: "the maintenance does not begin, because it would end after its deadline",
         },
     )
     one.add_argument("node", help="a node, or the uuid of its maintenance")
-    text = "the state to wait for; one that has passed it has reached it; default: ready"
+    text = "the state to wait for: ready (the default), or home or done, or what comes after it"
     one.add_argument("--for", dest="state", choices=REACHABLE, default="ready", help=text)
     text = "seconds after which the command gives up; default: never"
     one.add_argument("--timeout", type=_seconds, metavar="SECONDS", help=text)
@@ -105,7 +108,7 @@ def follow(
             printed = line
         if _reached(state, wanted):
             return EXIT_OK
-        if state in ("", *_ENDS):
+        if state in ("", *_ENDS) or (wanted == _READY and state in _AFTER):
             return EXIT_OTHER_END
         if state == requests.LATE:
             return EXIT_LATE
@@ -124,4 +127,7 @@ def _in_words(state: str, why: str) -> str:
 
 
 def _reached(state: str, wanted: str) -> bool:
+    if wanted == _READY:
+        # After that, instances may run there again: a script must not reboot the node.
+        return state == _READY
     return state in _ORDER and _ORDER.index(state) >= _ORDER.index(wanted)

@@ -56,8 +56,9 @@ def followed(
     ("states", "wanted", "status"),
     [
         (["requested", "emptying", "ready"], "ready", 0),
-        (["requested", "working"], "ready", 0),
-        (["done"], "ready", 0),
+        (["requested", "working"], "ready", EXIT_OTHER_END),
+        (["done"], "ready", EXIT_OTHER_END),
+        (["done"], "done", 0),
         (["ready", "ready", "returning", "home"], "home", 0),
         (["home", "done"], "done", 0),
         (["paused", "canceling", "canceled"], "ready", EXIT_OTHER_END),
